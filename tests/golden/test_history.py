@@ -7,6 +7,7 @@ import pytest
 
 from core.codec import decode_event
 from core.events import EVENTS, control, data, moves, pools, prices, regions, starts, tenants
+from core.events.log import ClockAccepted
 from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
 from core.images import empty_image
@@ -27,6 +28,7 @@ NEW = (
     StandingChanged,
     PrioritySet,
     RefusalsNoted,
+    ClockAccepted,
     AttemptRanked,
     PromiseRevised,
     PreemptionSet,

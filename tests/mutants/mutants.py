@@ -146,7 +146,7 @@ MUTANTS = (
         (
             Edit(
                 "runtime/host.py",
-                '        self._say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")\n',
+                '        self._teller.say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")\n',
                 "",
             ),
         ),

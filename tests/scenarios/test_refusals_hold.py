@@ -108,7 +108,7 @@ class Looking:
             spec = replace(row.spec, jobs=(replace(job, tasks=job.tasks + more),))
             lower = replace(auction, shape=replace(asked, level=level))
             self.larger += 1
-            self._ask_for(queue, agent, workload, replace(row, spec=spec), lower, said, now)
+            self._ask_for(queue, agent, workload, replace(row, kept=spec), lower, said, now)
 
     def _ask_for(
         self,
@@ -150,6 +150,8 @@ def test_refused_shape_would_be_refused_again(name: str, seed: int, every: float
         task = loop.create_task(looking.go_on(), name="looking")
         with structlog.testing.capture_logs():
             outcome = loop.run_until_complete(run.play())
+        if task.done():
+            task.result()  # It looks for as long as the run goes on.
         task.cancel()
     finally:
         loop.cancel_all()

@@ -18,7 +18,7 @@ from tests.builders import a_job, a_spec, of_types
 from tests.components.support.job_queue import W1, Start, a_job_queue, submit
 from tests.matching import said
 
-TRAINERS = a_job(3, 8, name="trainer", cpus=96, gib=512)
+TRAINERS = a_job(3, 8, name="trainer", cpus=48, gib=512)
 READERS = replace(
     a_job(16, 0, name="reader", cpus=4, gib=16), emulation=Emulation(work=seconds(30), fails_after=seconds(9))
 )
