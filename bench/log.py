@@ -24,6 +24,7 @@ from core.events.region import CheckpointCommitted
 from core.fact import Fact
 from core.images import decode_image
 from core.images.region import RegionImage
+from core.images.versions import VERSIONS
 from core.nouns.ids import LogName, RegionName, WorkloadId, region_log
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from runtime.gc_tuning import settle_down
@@ -263,7 +264,7 @@ class _Writing:
     async def keep_snapshot(self) -> None:
         """The image as it is now."""
         reader = await SqliteStore(self._directory).reader(LOG)
-        await reader.keep_snapshot(Snapshot(await reader.head(), self._image.encode()))
+        await reader.keep_snapshot(Snapshot(await reader.head(), self._image.encode(), VERSIONS.made_of))
         await reader.close()
 
 

@@ -13,6 +13,7 @@ from bus.port import Address, Bus
 from core.codec import Parcel
 from core.fact import Head
 from core.images import Image
+from core.images.versions import VERSIONS
 from core.messages.base import Answer
 from core.messages.logs import (
     AboutFact,
@@ -165,7 +166,7 @@ class Reader:
                 return
             head = await self._catch_up()
             assert self._image is not None, self.log
-            await self._reader.keep_snapshot(Snapshot(head, self._image.encode()))
+            await self._reader.keep_snapshot(Snapshot(head, self._image.encode(), VERSIONS.made_of))
             self._snapshot_sequence = head.sequence
         except (LogError, OSError) as error:
             logger.error("snapshot_not_kept", log=self.log, error=str(error))
