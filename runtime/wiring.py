@@ -23,7 +23,8 @@ from components import (
 from core.component import Component
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
+from runtime.archiving import Archiver
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
@@ -51,6 +52,8 @@ class Plan(Struct, frozen=True):
     regions: tuple[RegionPlan, ...]
     has_planner: bool = False
     """Whether prices are solved for it. Without, agents go by those that there are, or by default ones."""
+    keep: Nanoseconds = Nanoseconds(0)
+    """How long facts stay in a log's own file before they are archived; 0: for ever."""
 
     def region_names(self) -> tuple[RegionName, ...]:
         """All regions, in the plan's order."""
@@ -158,11 +161,13 @@ class OpenUnit:
         reader: Reader | None,
         letting_go: list[Any],
         kept: Kept | None = None,
+        archiver: Archiver | None = None,
     ) -> None:
         self.unit = unit
         self.host = host
         self.reader = reader
         self.kept = kept
+        self._archiver = archiver
         self._letting_go = letting_go
 
     def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
@@ -170,11 +175,13 @@ class OpenUnit:
         if self.host is not None:
             return self.host.tasks()
         assert self.reader is not None, self.unit
-        return [(self.reader.name, self.reader.run())]
+        archiver = self._archiver
+        archiving = [] if archiver is None else [(archiver.name, archiver.run())]
+        return [(self.reader.name, self.reader.run()), *archiving]
 
     def drop(self) -> None:
         """Let go of timers at once, as a killed process does; files are `close`'s."""
-        for part in (self.host, self.reader):
+        for part in (self.host, self.reader, self._archiver):
             if part is not None:
                 part.close()
 
@@ -193,7 +200,7 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     """
     build = ROLES[unit.role]
     if build is None:
-        return await _open_reader(LogName(unit.member), unit, around)
+        return await _open_reader(plan, LogName(unit.member), unit, around)
     component = build(plan, unit)
     if component.keeps is None:
         clock = around.clock(around.now(), Instant(0))
@@ -202,10 +209,11 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     return await _open_keeper(plan, unit, component, component.keeps, around)
 
 
-async def _open_reader(log: LogName, unit: Unit, around: Surroundings) -> OpenUnit:
+async def _open_reader(plan: Plan, log: LogName, unit: Unit, around: Surroundings) -> OpenUnit:
     reader = await around.store.reader(log)
     clock = around.clock(around.now(), Instant(0))
-    return OpenUnit(unit, None, Reader(log, reader, around.bus, clock), [reader])
+    archiver = Archiver(log, reader, clock, plan.keep) if plan.keep else None
+    return OpenUnit(unit, None, Reader(log, reader, around.bus, clock), [reader], archiver=archiver)
 
 
 async def _open_keeper(

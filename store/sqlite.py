@@ -76,3 +76,9 @@ def facts_in(directory: Path, name: LogName, first: int = 1) -> Iterator[Fact]:
         file.format_of(name, connection)
         for rows, _ in file.all_pages(connection, directory, name, first):
             yield from facts_of(name, rows)
+
+
+def archived_up_to(directory: Path, name: LogName) -> int:
+    """The newest sequence whose row is in an archive file, as its keeper counts; 0 when none is."""
+    with closing(file.connect_to_read(file.path_of(directory, name))) as connection:
+        return file.border(connection)[0]

@@ -61,6 +61,12 @@ SNAPSHOT_FACTS = 10_000
 """Facts between snapshots: start-up folds at most about this many."""
 SNAPSHOT_INTERVAL: Nanoseconds = seconds(10)
 """Between looks whether one is due."""
+KEEP: Nanoseconds = seconds(90 * 86_400)
+"""How long facts stay in a log's own file (a setting, `MIZZEN_KEEP`); then they move to its archive."""
+ARCHIVE_INTERVAL: Nanoseconds = seconds(60)
+"""Between looks whether facts are old enough: a whole archive file of them comes together in an hour at 28 facts a second."""
+ARCHIVE_PAUSE: Nanoseconds = seconds(1)
+"""After each archive file, before the next one is written, so that the reader beside it has half of the time."""
 IMAGES_CACHED_MAX = 4
 """Encoded images that a reader keeps for followers that fetch them page by page."""
 
