@@ -24,7 +24,7 @@ from core.component import Component
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
 from core.nouns.instant import Instant, Nanoseconds
-from runtime.archiving import Archiver
+from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept

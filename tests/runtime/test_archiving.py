@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from runtime.archiving import Archiver
+from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock, wall_now
 from runtime.wiring import Plan, Surroundings, Unit, open_unit
 from store.archive import directory_of
@@ -23,8 +23,8 @@ DAY = Nanoseconds(86_400 * SECOND)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.archiving.FACTS_MAX", 100)
-    monkeypatch.setattr("runtime.archiving.ARCHIVE_PAUSE", seconds(0.001))
-    monkeypatch.setattr("runtime.archiving.ARCHIVE_INTERVAL", seconds(0.01))
+    monkeypatch.setattr("runtime.archiving.archiver.ARCHIVE_PAUSE", seconds(0.001))
+    monkeypatch.setattr("runtime.archiving.archiver.ARCHIVE_INTERVAL", seconds(0.01))
 
 
 async def filled(directory: Path) -> SqliteLog:
