@@ -125,8 +125,10 @@ class SqliteReader:
             found = await self._fetch(file.ABOUT, (about, after, wanted), after + 1, None)
             page: list[Row] = []
             for *stored, before in found:
-                known = before or await self._hash_of(stored[0] - 1) or GENESIS
-                page += checked(self._name, [tuple(stored)], stored[0], known)
+                known = before or await self._hash_of(stored[0] - 1)
+                if known is None and stored[0] <= (await self._archived()).last:
+                    continue  # The row before it is deleted already; it is read from the archive.
+                page += checked(self._name, [tuple(stored)], stored[0], known or GENESIS)
             count, bytes_used = fitting(page, bytes_left, at_least=0 if rows else 1)
             rows += page[:count]
             if count < wanted:

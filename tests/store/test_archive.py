@@ -7,15 +7,18 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant
 from store import sqlite_file
 from store.archive import directory_of
-from store.archive_file import ArchiveFile, Reading, range_of
+from store.archive_file import ArchiveFile, Block, Contents, Reading, Writing, range_of
 from store.chain import GENESIS, chain
 from store.errors import ArchiveInUse, LogBroken, LogFromNewerBuild, LogFull
 from store.files import FileLock
@@ -133,13 +136,16 @@ async def test_keeper_lets_go_by_itself(tmp_path: Path, path: Path, monkeypatch:
     log = await SqliteStore(tmp_path).open(LOG, "id-1")
     statements: list[str] = []
     log._writer._connection.set_trace_callback(statements.append)
-    written = await fill(tmp_path, log)
+    written = await fill(tmp_path, log, event=STARTED + bytes(2_000))
+    log._writer._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = path.stat().st_size
     await write_files(tmp_path)
     count = 450
     while here(path)[0] <= 300:
         count += 1
         await log.append(rows(count, 1), 1)
     await log.close()
+    assert path.stat().st_size < before / 2
     assert written + rows(451, count - 450) == await everything(tmp_path)
     level, appends, deletions = "FULL", 0, 0
     for statement in statements:
@@ -261,6 +267,48 @@ async def test_archive_of_another_log_is_not_read(tmp_path: Path, log: SqliteLog
     assert (100, 101, files[1].name) == await verified(tmp_path)
 
 
+async def test_archive_with_other_rows_is_damage(tmp_path: Path, log: SqliteLog) -> None:
+    """Though it is compressed as it should be, and says of itself what the file that it replaces says: the hashes are followed."""
+    await fill(tmp_path, log)
+    files = [Path(file) for file in await write_files(tmp_path)]
+    await log.shed()
+    reader = await SqliteStore(tmp_path).reader(LOG)
+    await reader.verify()
+    archived = reader._archive.files[1]
+    await reader.close()
+    contents = Reading(LOG, files[1], archived).contents
+    with files[1].open("wb") as opened:
+        writing = Writing(opened, LOG, "id-1", 101, archived.hash_before)
+        forged = rows(101, 100)
+        forged[60] = forged[60]._replace(actor="somebody")
+        writing.add(forged)
+        writing.finish()
+    written = Reading(LOG, files[1], _said_of(files[1])).contents
+    before = [block.hash_before for block in contents.blocks]
+    _say(files[1], replace(written, file=archived, blocks=_with_hashes(written.blocks, before)))
+    assert (148, 149, files[1].name) == await verified(tmp_path)
+
+
+def _said_of(path: Path) -> ArchiveFile:
+    """What a file says of itself."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-24:-16], "big")
+    return msgspec.msgpack.decode(data[-24 - size : -24], type=Contents).file
+
+
+def _with_hashes(blocks: tuple[Block, ...], before: list[bytes]) -> tuple[Block, ...]:
+    return tuple(replace(block, hash_before=own) for block, own in zip(blocks, before, strict=True))
+
+
+def _say(path: Path, contents: Contents) -> None:
+    """Have a file say something else of itself."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-24:-16], "big")
+    said = msgspec.msgpack.encode(contents)
+    trailer = len(said).to_bytes(8, "big") + blake2b(said, digest_size=16).digest()
+    path.write_bytes(data[: -24 - size] + said + trailer)
+
+
 async def test_damage_here_is_told_beside_an_archive(tmp_path: Path, path: Path, log: SqliteLog) -> None:
     """The chain is checked over the border, and a row that is missing behind it is named."""
     await fill(tmp_path, log)
@@ -304,6 +352,40 @@ async def test_older_copy_beside_newer_archives(tmp_path: Path, path: Path, log:
     assert 301 == here(path)[0]
     assert written == await everything(tmp_path)
     await restored.close()
+
+
+async def test_newest_row_stays(tmp_path: Path, path: Path, log: SqliteLog) -> None:
+    """A copy that ends where a file ends keeps that file's rows: a log's head is in its own file."""
+    await log.append(rows(1, 100), 1)
+    await log.close()
+    older = path.read_bytes()
+    again = await SqliteStore(tmp_path).open(LOG, "id-2")
+    await again.append(rows(101, 200), 1)
+    reader = await SqliteStore(tmp_path).reader(LOG)
+    await reader.keep_snapshot(Snapshot(again.head, b"image"))
+    await reader.close()
+    assert 2 == len(await write_files(tmp_path))
+    await again.close()
+    path.write_bytes(older)
+    restored = await SqliteStore(tmp_path).open(LOG, "id-3")
+    await restored.shed()
+    assert [1, 100] == [here(path)[0], restored.head.sequence]
+    await restored.append(rows(101, 1), 2)
+    await restored.shed()
+    assert [101] == here(path), "now it is not the newest any more"
+    assert rows(1, 101) == await everything(tmp_path)
+    await restored.close()
+
+
+async def test_nothing_is_archived_without_a_snapshot_to_start_from(tmp_path: Path, log: SqliteLog) -> None:
+    """One that is damaged is none."""
+    await fill(tmp_path, log)
+    (image,) = tmp_path.glob("*.image")
+    data = image.read_bytes()
+    image.write_bytes(data[:-1] + b"?")
+    assert [] == await write_files(tmp_path)
+    image.write_bytes(data)
+    assert 3 == len(await write_files(tmp_path))
 
 
 async def test_archives_of_another_past_are_never_read(tmp_path: Path, path: Path, log: SqliteLog) -> None:
@@ -445,6 +527,10 @@ async def test_killed_between_any_two_steps(
             assert written == await everything(killed)
             assert (450, 0, "") == await verified(killed)
             assert 450 == len(list(facts_in(killed, LOG)))
+            reader = await SqliteStore(killed).reader(LOG)
+            about = [row for row in written if row.about == "w-3"]
+            assert about == await reader.read_about("w-3", 0, 1_000, MUCH)
+            await reader.close()
             firsts.add(here(killed / f"{LOG}.sqlite")[0])
             again = await SqliteStore(killed).open(LOG, "id-2")
             assert ("id-1", 450) == (again.head.log_id, again.head.sequence)
