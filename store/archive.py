@@ -110,16 +110,16 @@ class Archive:
                     return rows
         return rows
 
-    def check(self, file: ArchiveFile, hash_before: bytes) -> None:
-        """Check every row of a file that follows the row with a hash, and the file's index. Raises LogBroken."""
-        if file.hash_before != hash_before:
-            raise LogBroken(self._log, file.first, "what is archived does not follow the row before it")
-        Reading(self._log, self._directory / file.name, file).check()
+    def check(self, sequence: int, hash_before: bytes) -> ArchiveFile:
+        """Check the file that has a row, its index too, and that the row follows the one that is hashed to `hash_before`.
 
-    def file_with(self, sequence: int) -> ArchiveFile | None:
-        """The file that has a row."""
-        place = self._place_of(sequence)
-        return self._files[place] if place < len(self._files) else None
+        Raises LogBroken.
+        """
+        file = self._files[self._place_of(sequence)]
+        Reading(self._log, self._directory / file.name, file).check()
+        if self.read(sequence, 1, 1).hash_before != hash_before:
+            raise LogBroken(self._log, sequence, "what is archived does not follow the row before it")
+        return file
 
     def _place_of(self, sequence: int) -> int:
         return bisect_left(self._files, sequence, key=lambda file: file.last)

@@ -175,8 +175,8 @@ class SqliteReader:
             head = await self.head()
             while True:
                 archive = await self._archived()
-                while (archived := archive.file_with(count + 1)) is not None:
-                    await asyncio.to_thread(archive.check, archived, before)
+                while count < archive.last:
+                    archived = await asyncio.to_thread(archive.check, count + 1, before)
                     count, before = archived.last, archived.hash_after
                 stored = await self._stored(count + 1, file.PAGE_ROWS, before)
                 if stored and stored[0][0] != count + 1 and (await self._archived()).last > count:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from core.images.versions import VERSIONS
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.limits import SNAPSHOT_FACTS, SNAPSHOT_INTERVAL
 from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock, wall_now
 from runtime.wiring import Plan, Surroundings, Unit, open_unit
@@ -15,7 +17,7 @@ from store.archive import directory_of
 from store.files import FileLock
 from store.port import Row, Snapshot
 from store.sqlite import SqliteLog, SqliteStore
-from tests.runtime.aids import START, Place, virtual
+from tests.runtime.aids import START, Place, count_many, virtual
 
 DAY = Nanoseconds(86_400 * SECOND)
 
@@ -106,3 +108,15 @@ async def test_reader_archives_if_facts_are_not_kept_for_ever(place: Place) -> N
         for _, task in tasks:
             task.close()
         await opened.close()
+
+
+@virtual
+async def test_reader_says_what_its_snapshots_are_made_of(place: Place) -> None:
+    """So that the next build knows whether it can go on from them."""
+    await place.keep()
+    await place.serve()
+    await place.ask(count_many("n", SNAPSHOT_FACTS))
+    await place.sleep(2 * SNAPSHOT_INTERVAL / SECOND)
+    snapshot = await (await place.store.reader(GLOBAL_LOG)).snapshot()
+    assert snapshot is not None
+    assert VERSIONS.made_of == snapshot.made_of

@@ -19,7 +19,7 @@ from core.nouns.instant import Instant
 from store import sqlite_file
 from store.archive import directory_of
 from store.archive_file import ArchiveFile, Block, Contents, Reading, Writing, range_of
-from store.chain import GENESIS, chain
+from store.chain import GENESIS, Stored, chain
 from store.errors import ArchiveInUse, LogBroken, LogFromNewerBuild, LogFull
 from store.files import FileLock
 from store.port import Row, Snapshot
@@ -190,6 +190,31 @@ async def test_odd_facts_are_archived_as_they_are(tmp_path: Path, log: SqliteLog
     assert odd == await everything(tmp_path)
     assert odd[3:4] == await reader.read_about("Ωμέγα", 0, 10, MUCH)
     assert (300, 0) == ((found := await reader.verify()).rows, found.broken_at)
+    await reader.close()
+
+
+async def test_whoever_reads_while_rows_go_sees_all(
+    tmp_path: Path, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool in the midst of a fold, and one that verifies: what goes meanwhile is read from the archive."""
+    monkeypatch.setattr("store.sqlite_file.PAGE_ROWS", 10)
+    await fill(tmp_path, log)
+    await write_files(tmp_path)
+    facts = facts_in(tmp_path, LOG)
+    seen = [next(facts).sequence for _ in range(125)]
+    reader = await SqliteStore(tmp_path).reader(LOG)
+    fetch = reader._stored
+
+    async def fetch_late(first: int, count: int, before: bytes | None = None) -> list[Stored]:
+        """The keeper lets go of all that is archived while the reader is at the fifth page."""
+        if first == 41:
+            await log.shed()
+        return await fetch(first, count, before)
+
+    monkeypatch.setattr(reader, "_stored", fetch_late)
+    found = await reader.verify()
+    assert (450, 0) == (found.rows, found.broken_at)
+    assert list(range(1, 451)) == [*seen, *(fact.sequence for fact in facts)]
     await reader.close()
 
 
