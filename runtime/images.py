@@ -3,7 +3,8 @@
 import structlog
 
 from core.fact import Head
-from core.images import GlobalImage, Image, RegionImage, empty_image, image_as_kept
+from core.images import GlobalImage, Image, RegionImage, empty_image
+from core.images.versions import VERSIONS
 from core.nouns.ids import LogName
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from runtime.gc_tuning import undisturbed
@@ -17,17 +18,23 @@ logger = structlog.get_logger()
 async def load_image(reader: LogReader, log: LogName) -> tuple[Image, Head, int]:
     """The whole image of a log, the head it is folded up to, and the sequence of the snapshot it began with.
 
-    A snapshot that another build kept is left aside, and every fact is folded: once, until this build has kept one.
-    Raises store.errors.LogFromNewerBuild and LogBroken.
+    A snapshot of an image that this build cannot go on from is left aside, and every fact is folded, archived ones too: once,
+    until this build has kept one. Raises store.errors.LogFromNewerBuild, and LogBroken if facts are damaged or missing.
     """
     snapshot = await reader.snapshot()
     image = None
     if snapshot is not None:
         with undisturbed(len(snapshot.image)):
-            image = image_as_kept(log, snapshot.image)
+            image = VERSIONS.image_of(log, snapshot.image, snapshot.made_of)
     begun = snapshot.head.sequence if snapshot and image else 0
     if snapshot is not None and image is None:
-        logger.warning("snapshot_of_another_build", log=log, sequence=snapshot.head.sequence)
+        logger.warning(
+            "snapshot_of_another_build",
+            log=log,
+            sequence=snapshot.head.sequence,
+            made_of=snapshot.made_of,
+            wanted=VERSIONS.made_of,
+        )
     image = image or empty_image(log)
     head = await fold_up(reader, log, image, begun)
     return image, head, begun

@@ -15,6 +15,7 @@ from bus.port import Address, Bus
 from core.codec import Parcel
 from core.fact import Head
 from core.images import Image, image_type
+from core.images.versions import VERSIONS
 from core.messages.base import Answer, Refused
 from core.messages.logs import (
     AboutFact,
@@ -252,7 +253,9 @@ class Reader:
                 return
             head = await self._catch_up()
             assert self._image is not None, self.log
-            await self._reader.keep_snapshot(Snapshot(head, await encode_in_turns(self._image)))
+            await self._reader.keep_snapshot(
+                Snapshot(head, await encode_in_turns(self._image), VERSIONS.made_of)
+            )
             self._snapshot_sequence = head.sequence
         except (LogError, OSError) as error:
             logger.error("snapshot_not_kept", log=self.log, error=str(error))

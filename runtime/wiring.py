@@ -27,6 +27,7 @@ from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX, STATUS_INTERVAL
+from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
@@ -58,6 +59,8 @@ class Plan(Struct, frozen=True):
     regions: tuple[RegionPlan, ...]
     has_planner: bool = False
     """Whether prices are solved for it. Without, agents go by those that there are, or by default ones."""
+    keep: Nanoseconds = Nanoseconds(0)
+    """How long facts stay in a log's own file before they are archived; 0: for ever."""
 
     def region_names(self) -> tuple[RegionName, ...]:
         """All regions, in the plan's order."""
@@ -172,11 +175,13 @@ class OpenUnit:
         reader: Reader | None,
         letting_go: list[Any],
         kept: Kept | None = None,
+        archiver: Archiver | None = None,
     ) -> None:
         self.unit = unit
         self.host = host
         self.reader = reader
         self.kept = kept
+        self._archiver = archiver
         self.is_over = False
         """Whether this life has ended; the next one of the same unit is another object."""
         self.reporter: StatusReporter | None = None
@@ -189,6 +194,8 @@ class OpenUnit:
         else:
             assert self.reader is not None, self.unit
             tasks = self.reader.tasks()
+        if self._archiver is not None:
+            tasks.append((self._archiver.name, self._archiver.run()))
         if self.reporter is not None:
             tasks.append((f"{self.unit.name}/status", self.reporter.run()))
         return tasks
@@ -196,7 +203,7 @@ class OpenUnit:
     def drop(self) -> None:
         """Let go of timers at once, as a killed process does; files are `close`'s."""
         self.is_over = True
-        for part in (self.host, self.reader, self.reporter):
+        for part in (self.host, self.reader, self._archiver, self.reporter):
             if part is not None:
                 part.close()
 
@@ -227,7 +234,7 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
 async def _open(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     build = ROLES[unit.role]
     if build is None:
-        return await _open_reader(LogName(unit.member), unit, around)
+        return await _open_reader(plan, LogName(unit.member), unit, around)
     component = build(plan, unit)
     if component.keeps is None:
         clock = around.clock(around.now(), Instant(0))
@@ -236,10 +243,11 @@ async def _open(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     return await _open_keeper(plan, unit, component, component.keeps, around)
 
 
-async def _open_reader(log: LogName, unit: Unit, around: Surroundings) -> OpenUnit:
+async def _open_reader(plan: Plan, log: LogName, unit: Unit, around: Surroundings) -> OpenUnit:
     reader = await around.store.reader(log)
     clock = around.clock(around.now(), Instant(0))
-    return OpenUnit(unit, None, Reader(log, reader, around.bus, clock), [reader])
+    archiver = Archiver(log, reader, clock, plan.keep) if plan.keep else None
+    return OpenUnit(unit, None, Reader(log, reader, around.bus, clock), [reader], archiver=archiver)
 
 
 async def _open_keeper(

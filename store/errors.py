@@ -1,5 +1,7 @@
 """What can go wrong with a log. Each names the log, and the sequence where it matters."""
 
+from pathlib import Path
+
 from core.nouns.ids import LogName
 
 
@@ -16,11 +18,19 @@ class LogInUse(LogError):
 
 
 class LogBroken(LogError):
-    """A row's hash does not follow from the row before it. `sequence` is the first such row."""
+    """A row's hash does not follow from the row before it. `sequence` is the first such row.
 
-    def __init__(self, log: LogName, sequence: int, text: str) -> None:
+    `archive` is the archive file that has the row, if one has.
+    """
+
+    def __init__(self, log: LogName, sequence: int, text: str, archive: Path | None = None) -> None:
         super().__init__(log, f"at sequence {sequence}: {text}")
         self.sequence = sequence
+        self.archive = archive
+
+
+class ArchiveInUse(LogError):
+    """Another process is writing an archive file of the log."""
 
 
 class LogFromNewerBuild(LogError):

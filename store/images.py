@@ -26,12 +26,19 @@ _LENGTH_BYTES = 4
 _SUFFIX = ".image"
 _UNFINISHED = ".tmp"
 
-_heads = msgspec.msgpack.Decoder(Head)
+
+class _Kept(Head, frozen=True):
+    """What is kept before an image. Builds that knew no version of images kept the head alone."""
+
+    made_of: str = ""
+
+
+_heads = msgspec.msgpack.Decoder(_Kept)
 
 
 def sealed(snapshot: Snapshot) -> bytes:
-    """A snapshot as it is kept: magic, digest of all that follows, length of the head, head, image."""
-    head = encode(snapshot.head)
+    """A snapshot as it is kept: magic, digest of all that follows, length of the head, head with the version, image."""
+    head = encode(_Kept(**msgspec.structs.asdict(snapshot.head), made_of=snapshot.made_of))
     content = b"".join((len(head).to_bytes(_LENGTH_BYTES, "big"), head, snapshot.image))
     return b"".join((_MAGIC, _digest(content), content))
 
@@ -43,7 +50,9 @@ def unsealed(data: bytes) -> Snapshot | None:
     if view[: len(_MAGIC)] != _MAGIC or view[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES] != _digest(content):
         return None
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "big")
-    return Snapshot(head=_heads.decode(content[_LENGTH_BYTES:end]), image=bytes(content[end:]))
+    kept = _heads.decode(content[_LENGTH_BYTES:end])
+    head = Head(kept.log, kept.log_id, kept.term, kept.sequence, kept.hash)
+    return Snapshot(head, bytes(content[end:]), kept.made_of)
 
 
 class ImageFiles:

@@ -8,6 +8,7 @@ The promise of every implementation, held by tests/contracts/:
 - **Gap-free and chained.** Rows are numbered from 1; each row's hash covers its content and the hash before it.
 - **An append is never torn by cancellation.** A cancelled `append` either happened or did not; the next one starts clean.
 - **Readers never hinder the writer**, and see durable rows only.
+- **A log does not grow for ever.** Old rows may move to archive files; whoever reads is not told the difference.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from core.fact import Head
 from core.nouns.ids import LogName
+from core.nouns.instant import Instant
 
 
 class Row(NamedTuple):
@@ -45,6 +47,18 @@ class Snapshot(Struct, frozen=True):
 
     head: Head
     image: bytes
+    made_of: str = ""
+    """Version and shape of the image (core/images/versions.py); empty when the build that kept it said neither."""
+
+
+class Archived(Struct, frozen=True):
+    """What was put into one archive file."""
+
+    first: int
+    last: int
+    path: str
+    bytes: int
+    """How large the file is."""
 
 
 class Verification(Struct, frozen=True):
@@ -54,6 +68,8 @@ class Verification(Struct, frozen=True):
     broken_at: int
     """The first row whose hash does not follow; 0 when all do."""
     problem: str = ""
+    archive: str = ""
+    """The archive file that has that row, when it is one of those; empty when the log's own file has it."""
 
 
 class Log(Protocol):
@@ -100,6 +116,14 @@ class LogReader(Protocol):
 
     async def keep_snapshot(self, snapshot: Snapshot) -> None:
         """Keep it, whole or not at all, and let go of all but the newest two."""
+
+    async def archive(self, before: Instant, *, is_whole: bool = True) -> Archived | None:
+        """Put the oldest rows into an archive file, so that the keeper can let go of them; None when none is due.
+
+        Those that were recorded before an instant, in order, none twice, and never the row of the oldest snapshot that is
+        kept or one after it. `is_whole`: only when there are enough for a whole file. Reading finds them as before. A log
+        may keep all of its rows where they are, and then none is ever due. Raises LogError.
+        """
 
     async def verify(self) -> Verification:
         """Check every row."""

@@ -1,7 +1,8 @@
 """Logs in SQLite files: one a keeper, in one directory.
 
 `<name>.sqlite` holds the log (beside it, while it is open, its `-wal` and `-shm`), `<name>.lock` is locked by its keeper,
-`<name>.<sequence>.image` are its snapshots. docs/decisions/0003-log-in-sqlite.md says why it is SQLite.
+`<name>.<sequence>.image` are its snapshots, and `<name>.archive/` has its oldest facts. docs/decisions/0003-log-in-sqlite.md
+says why it is SQLite, and docs/decisions/0039-logs-that-end.md what becomes of old facts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,6 @@ from pathlib import Path
 from core.fact import Fact, Head
 from core.nouns.ids import LogName
 from store import sqlite_file as file
-from store.chain import GENESIS
 from store.errors import AppendFailed
 from store.port import Row
 from store.rows import facts_of
@@ -36,6 +36,14 @@ class SqliteLog:
             raise AppendFailed(self._name, "it is closed; open it again")
         # Cancelling this cancels the waiting only: what was handed in to the thread is written or not, whole.
         return await self._writer.hand_in(rows, term)
+
+    async def shed(self) -> None:
+        """Delete all that archive files have, and give all free pages back, while appends wait. A keeper that is open does
+        the same by itself, a little at a time.
+
+        Raises LogFull and AppendFailed.
+        """
+        await self._writer.hand_in_shed()
 
     async def close(self) -> None:
         if self._is_closed:
@@ -65,8 +73,12 @@ def facts_in(directory: Path, name: LogName, first: int = 1) -> Iterator[Fact]:
     Raises LogBroken and LogFromNewerBuild. From 2 on, the chain is believed up to the row before the first.
     """
     with closing(file.connect_to_read(file.path_of(directory, name))) as connection:
-        found = (GENESIS,) if first == 1 else connection.execute(file.HASH, (first - 1,)).fetchone()
-        if found is None:
-            return
-        for rows, _ in file.checked_pages(connection, name, first, found[0]):
+        file.format_of(name, connection)
+        for rows, _ in file.all_pages(connection, directory, name, first):
             yield from facts_of(name, rows)
+
+
+def archived_up_to(directory: Path, name: LogName) -> int:
+    """The newest sequence whose row is in an archive file, as its keeper counts; 0 when none is."""
+    with closing(file.connect_to_read(file.path_of(directory, name))) as connection:
+        return file.border(connection)[0]

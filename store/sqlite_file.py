@@ -6,17 +6,31 @@ write-ahead log grow without limit (127 MB for 60,000 rows when it was tried).
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from core.nouns.ids import LogName
-from store.chain import Stored, checked
+from store.archive import Archive
+from store.archive_file import ArchiveFile
+from store.chain import GENESIS, Stored, checked
 from store.errors import LogBroken, LogError, LogFromNewerBuild
-from store.port import Row
+from store.images import ImageFiles
+from store.port import Row, Snapshot
 
-FORMAT = 1
-"""Kept as the file's `user_version`. A higher one was written by a newer build."""
+FORMAT = 2
+"""Kept as the file's `user_version`. A higher one was written by a newer build; a lower one is brought up to this one when the
+log is opened by its keeper, and read as it is by everybody else. Format 1 had no `archived` and kept its free pages for ever."""
+
+REBUILT_BYTES_MAX = 64 << 20
+"""A file of format 1 no larger than this is rebuilt when it is brought up, in less than a second, so that it can shrink. A larger
+one only uses its free pages again; `mizzen log archive` rebuilds it while the plane is down."""
+
+SHRINKING = 1
+"""The mode of `auto_vacuum` in which a commit that frees pages moves the file's last ones into their place, and cuts the file. It
+costs one page written for each page freed, in the same step of SQLite. In the incremental mode each page is a step of its own,
+at each of which the sqlite3 module gives up the interpreter's lock."""
 
 BUSY_SECONDS_MAX = 5.0
 """How long a connection waits for another one's lock: only while a file is made, recovered or checkpointed at the end."""
@@ -32,6 +46,14 @@ and folded: a replay with 2,000 took twice as long a row (5.0 against 9.9 µs, a
 STATEMENT_ROWS_MAX = 256
 """Rows in one INSERT: 1,792 values, where SQLite allows 32,766."""
 
+ARCHIVED = """CREATE TABLE archived (
+        last INTEGER PRIMARY KEY,
+        first INTEGER NOT NULL,
+        hash_before BLOB NOT NULL,
+        hash_after BLOB NOT NULL
+    )"""
+"""Which archive files have the rows up to the newest `last`. Such rows may still be in `facts`, until they are deleted."""
+
 SCHEMA = (
     """CREATE TABLE facts (
         sequence INTEGER PRIMARY KEY,
@@ -45,12 +67,21 @@ SCHEMA = (
     # Partial, because a fact about the log itself is not looked for by what it is about.
     "CREATE INDEX facts_about ON facts (about) WHERE about <> ''",
     "CREATE TABLE meta (log_id TEXT NOT NULL, term INTEGER NOT NULL)",
+    ARCHIVED,
 )
+
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: (ARCHIVED,)}
+"""What brings a file of each older format up to the next one."""
 
 COLUMNS = "sequence, at, cause, actor, about, event, hash"
 FROM = f"SELECT {COLUMNS} FROM facts WHERE sequence >= ? ORDER BY sequence LIMIT ?"
 ONE = f"SELECT {COLUMNS} FROM facts WHERE sequence = ?"
 HASH = "SELECT hash FROM facts WHERE sequence = ?"
+SYNCHRONOUS = "PRAGMA synchronous = FULL"
+"""A commit that returned is on the disk."""
+USER_VERSION = "PRAGMA user_version"
+BORDER = "SELECT last, hash_after FROM archived ORDER BY last DESC LIMIT 1"
+ARCHIVE_FILES = "SELECT first, last, hash_before, hash_after FROM archived WHERE last > ? ORDER BY last"
 HEAD = """SELECT log_id, term, coalesce(sequence, 0), coalesce(hash, x'')
     FROM meta LEFT JOIN (SELECT sequence, hash FROM facts ORDER BY sequence DESC LIMIT 1)"""
 # Each with the hash of the row before it, so that it can be checked alone. `about <> ''` lets the index be used.
@@ -92,8 +123,10 @@ def connect_to_write(log: LogName, path: Path, log_id_if_new: str) -> sqlite3.Co
         cached_statements=STATEMENT_ROWS_MAX + 32,
     )
     try:
+        # Before anything is written, or it says nothing. An older file has what it was made with.
+        connection.execute(f"PRAGMA auto_vacuum = {SHRINKING}")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(SYNCHRONOUS)
         # On macOS fsync does not reach the disk; elsewhere these say nothing.
         connection.execute("PRAGMA fullfsync = 1")
         connection.execute("PRAGMA checkpoint_fullfsync = 1")
@@ -111,25 +144,105 @@ def connect_to_write(log: LogName, path: Path, log_id_if_new: str) -> sqlite3.Co
 
 
 def _make_tables(log: LogName, connection: sqlite3.Connection, log_id_if_new: str) -> None:
-    """All or none, if there are none yet: a log that has tables has an id."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    """All or none, if there are none yet: a log that has tables has an id. Those of an older format are brought up to this one."""
+    version = format_of(log, connection)
+    if version == FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if version:
+        for older in range(version, FORMAT):
+            for statement in MIGRATIONS[older]:
+                connection.execute(statement)
+    else:
+        for statement in SCHEMA:
+            connection.execute(statement)
+        connection.execute("INSERT INTO meta VALUES (?, 0)", (log_id_if_new,))
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
+    if version and size_of(connection) <= REBUILT_BYTES_MAX:
+        # A disk without room for a copy leaves it as it is; everything else about it is done.
+        with suppress(sqlite3.OperationalError):
+            rebuild(connection)
+
+
+def format_of(log: LogName, connection: sqlite3.Connection) -> int:
+    """The file's format; 0 when its tables are not made yet. Raises LogFromNewerBuild."""
+    version: int = connection.execute(USER_VERSION).fetchone()[0]
+    check_format(log, version)
+    return version
+
+
+def check_format(log: LogName, version: int) -> None:
+    """Raise LogFromNewerBuild unless this build knows the format."""
     if version > FORMAT:
         raise LogFromNewerBuild(
             log, f"its format is {version}, and this build knows {FORMAT}; run a newer one"
         )
-    if version == FORMAT:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in SCHEMA:
-        connection.execute(statement)
-    connection.execute("INSERT INTO meta VALUES (?, 0)", (log_id_if_new,))
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("COMMIT")
+
+
+def size_of(connection: sqlite3.Connection) -> int:
+    """Bytes of the file, free pages and those that are still in the write-ahead log included."""
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int(pages * size)
+
+
+def can_shrink(connection: sqlite3.Connection) -> bool:
+    """Whether the file gives up free pages; one that an older build made does not before it is rebuilt."""
+    return bool(connection.execute("PRAGMA auto_vacuum").fetchone()[0] == SHRINKING)
+
+
+def rebuild(connection: sqlite3.Connection) -> None:
+    """Copy the file's content into itself, so that it has no free page and can give up those to come. Nothing else changes."""
+    connection.execute(f"PRAGMA auto_vacuum = {SHRINKING}")
+    connection.execute("VACUUM")
 
 
 def reading_uri(path: Path) -> str:
     """For a connection that can only read, and never makes a file."""
     return f"{path.absolute().as_uri()}?mode=ro"
+
+
+def archive_files(connection: sqlite3.Connection, after: int = 0) -> list[ArchiveFile]:
+    """The archive files that the log has, behind one that is known."""
+    try:
+        return [ArchiveFile(*row) for row in connection.execute(ARCHIVE_FILES, (after,))]
+    except sqlite3.OperationalError as error:
+        if is_unmade(error):  # Format 1.
+            return []
+        raise
+
+
+def border(connection: sqlite3.Connection) -> tuple[int, bytes]:
+    """The newest sequence that is archived, and its hash; the beginning when none is."""
+    try:
+        found = connection.execute(BORDER).fetchone()
+    except sqlite3.OperationalError as error:
+        if not is_unmade(error):
+            raise
+        found = None
+    return found or (0, GENESIS)
+
+
+def hash_at(connection: sqlite3.Connection, sequence: int) -> bytes | None:
+    """The hash of a row, or of the newest row of an archive file; None when it is not known here."""
+    if sequence == 0:
+        return GENESIS
+    found = connection.execute(HASH, (sequence,)).fetchone()
+    if found is None:
+        ends = [file.hash_after for file in archive_files(connection, sequence - 1) if file.last == sequence]
+        return ends[0] if ends else None
+    return bytes(found[0])
+
+
+def sound_snapshot(connection: sqlite3.Connection, images: ImageFiles, log_id: str) -> Snapshot | None:
+    """The newest snapshot that is whole and stands where the log has this hash."""
+    for sequence in images.sequences():
+        snapshot = images.read(sequence)
+        if snapshot is None or snapshot.head.log_id != log_id:
+            continue
+        if hash_at(connection, sequence) == snapshot.head.hash:
+            return snapshot
+    return None
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -147,7 +260,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def is_unmade(error: sqlite3.Error) -> bool:
-    """Whether the file is there, and its tables are still being made."""
+    """Whether the file is there, and its tables are still being made, or those of its format are fewer."""
     return "no such table" in str(error)
 
 
@@ -167,6 +280,33 @@ def checked_pages(
         yield rows, before
 
 
+def all_pages(
+    connection: sqlite3.Connection, directory: Path, log: LogName, first: int
+) -> Iterator[tuple[list[Row], bytes]]:
+    """All rows from `first` on, archived ones too, page by page, each page with the hash of its last row. Raises LogBroken.
+
+    From 2 on, the chain is believed up to the row before the first.
+    """
+    archive = Archive(directory, log)
+    before = GENESIS if first == 1 else hash_at(connection, first - 1)
+    while True:
+        archive.add(archive_files(connection, archive.last))
+        for rows, last in archive.pages(first):
+            first, before = first + len(rows), last
+            yield rows, last
+        if before is None:
+            return  # There is no such row yet.
+        try:
+            for rows, last in checked_pages(connection, log, first, before):
+                first, before = first + len(rows), last
+                yield rows, last
+        except LogBroken:
+            if archive_files(connection, archive.last):
+                continue  # Its keeper let go of it meanwhile.
+            raise
+        return
+
+
 def explained(
     log: LogName,
     error: sqlite3.DatabaseError,
@@ -181,6 +321,10 @@ def explained(
     """
     if not is_damage(error):
         return LogError(log, f"the file cannot be read ({error})")
+    with suppress(sqlite3.DatabaseError):
+        archived, hash_ = border(connection)
+        if first <= archived:
+            first, before = archived + 1, hash_
     sequence = first
     while True:
         try:

@@ -16,11 +16,15 @@ import aiosqlite
 
 from core.fact import Head
 from core.nouns.ids import LogName
+from core.nouns.instant import Instant
 from store import sqlite_file as file
+from store.archive import Archive
+from store.archive_file import ArchiveFile
+from store.archiving import archive_next
 from store.chain import GENESIS, Stored, checked
 from store.errors import LogBroken, LogError, LogFull
 from store.images import ImageFiles
-from store.port import Page, Row, Snapshot, Verification
+from store.port import Archived, Page, Row, Snapshot, Verification
 from store.rows import fitting
 
 FETCH_ROWS_MAX = 400
@@ -36,7 +40,9 @@ class SqliteReader:
 
     def __init__(self, directory: Path, name: LogName) -> None:
         self._name = name
+        self._directory = directory
         self._path = file.path_of(directory, name)
+        self._archive = Archive(directory, name)
         self._images = ImageFiles(directory, name)
         self._connection: aiosqlite.Connection | None = None
         self._connecting = asyncio.Lock()
@@ -52,44 +58,77 @@ class SqliteReader:
         early = int(first > 1)
         wanted = self._wanted(count_max, bytes_max)
         stored = await self._stored(first - early, wanted + early)
-        hash_before = GENESIS
-        if early:
-            if not stored:
+        if stored and stored[0][0] == first - early:
+            hash_before = stored.pop(0)[-1] if early else GENESIS
+            page = Page([], hash_before, hash_before)
+        else:
+            archive = await self._archived()
+            if not stored and first > archive.last + 1:
                 head = await self.head()
                 return Page([], head.hash, head.hash)
-            before_first = stored.pop(0)
-            if before_first[0] != first - 1:
-                raise LogBroken(
-                    self._name, first - 1, f"the row is missing; the next one is {before_first[0]}"
-                )
-            hash_before = before_first[-1]
-        rows: list[Row] = []
-        hash_after, bytes_left = hash_before, bytes_max
-        while stored:
-            page = checked(self._name, stored, first + len(rows), hash_after)
-            count, bytes_used = fitting(page, bytes_left, at_least=0 if rows else 1)
-            self._weight = bytes_used // len(page)
+            page = await self._before(archive, first, count_max, bytes_max, stored)
+            reached = page.rows[-1].sequence if page.rows else first - 1
+            if reached < archive.last:
+                return page
+            if not stored or stored[0][0] != reached + 1:
+                stored = await self._stored(reached + 1, wanted, page.hash_after)
+        return await self._filled(page, stored, first, wanted, count_max, bytes_max)
+
+    async def _before(
+        self, archive: Archive, first: int, count_max: int, bytes_max: int, stored: list[Stored]
+    ) -> Page:
+        """What is archived of a page whose first row, or the row before that, is not in the file."""
+        if first <= archive.last:
+            return await asyncio.to_thread(archive.read, first, count_max, bytes_max)
+        if first == archive.last + 1:
+            return Page([], archive.hash_after, archive.hash_after)
+        raise LogBroken(self._name, first - 1, f"the row is missing; the next one is {stored[0][0]}")
+
+    async def _filled(
+        self, page: Page, stored: list[Stored], first: int, wanted: int, count_max: int, bytes_max: int
+    ) -> Page:
+        """A page with the rows that follow its own, as far as there is room."""
+        rows, hash_before, hash_after = page
+        bytes_left = bytes_max - fitting(rows, bytes_max, at_least=0)[1]
+        wanted = min(wanted, max(0, count_max - len(rows)))
+        while stored and wanted and (bytes_left > 0 or not rows):
+            if rows and stored[0][0] != first + len(rows):
+                break  # Archived meanwhile, or missing: who asks for the next one is told.
+            following = checked(self._name, stored[:wanted], first + len(rows), hash_after)
+            count, bytes_used = fitting(following, bytes_left, at_least=0 if rows else 1)
+            self._weight = bytes_used // len(following)
             bytes_left -= bytes_used
-            rows += page[:count]
+            rows += following[:count]
             if count:
                 hash_after = stored[count - 1][-1]
-            if count < wanted or len(rows) == count_max or bytes_left <= 0:
+            if count < wanted or len(rows) >= count_max or bytes_left <= 0:
                 break
             wanted = self._wanted(count_max - len(rows), bytes_left)
             stored = await self._stored(first + len(rows), wanted, hash_after)
         return Page(rows, hash_before, hash_after)
 
     async def read_about(self, about: str, after: int, count_max: int, bytes_max: int) -> list[Row]:
+        # First here, then in the archive: a row that is moved meanwhile is found in both, and none in neither.
+        rows = await self._about_here(about, after, count_max, bytes_max)
+        archive = await self._archived()
+        if not about or archive.last <= after:
+            return rows
+        archived = await asyncio.to_thread(archive.about, about, after, count_max, bytes_max)
+        rows = (archived + [row for row in rows if row.sequence > archive.last])[:count_max]
+        return rows[: fitting(rows, bytes_max, at_least=1)[0]]
+
+    async def _about_here(self, about: str, after: int, count_max: int, bytes_max: int) -> list[Row]:
         rows: list[Row] = []
         bytes_left = bytes_max
         while len(rows) < count_max and (bytes_left > 0 or not rows):
             wanted = self._wanted(count_max - len(rows), bytes_left)
             found = await self._fetch(file.ABOUT, (about, after, wanted), after + 1, None)
-            page = [
-                row
-                for *stored, before in found
-                for row in checked(self._name, [tuple(stored)], stored[0], before or GENESIS)
-            ]
+            page: list[Row] = []
+            for *stored, before in found:
+                known = before or await self._hash_of(stored[0] - 1)
+                if known is None and stored[0] <= (await self._archived()).last:
+                    continue  # The row before it is deleted already; it is read from the archive.
+                page += checked(self._name, [tuple(stored)], stored[0], known or GENESIS)
             count, bytes_used = fitting(page, bytes_left, at_least=0 if rows else 1)
             rows += page[:count]
             if count < wanted:
@@ -118,15 +157,37 @@ class SqliteReader:
                 raise LogFull(self._name, "no room for a snapshot; the older ones stay") from error
             raise
 
+    async def archive(self, before: Instant, *, is_whole: bool = True) -> Archived | None:
+        try:
+            return await asyncio.to_thread(
+                archive_next, self._directory, self._name, before, is_whole=is_whole
+            )
+        except sqlite3.DatabaseError as error:
+            raise await asyncio.to_thread(self._explained, error, 1, GENESIS) from error
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise LogFull(self._name, "no room for an archive file; the facts stay in the log") from error
+            raise
+
     async def verify(self) -> Verification:
         count, before = 0, GENESIS
         try:
             head = await self.head()
-            while stored := await self._stored(count + 1, file.PAGE_ROWS, before):
+            while True:
+                archive = await self._archived()
+                while count < archive.last:
+                    archived = await asyncio.to_thread(archive.check, count + 1, before)
+                    count, before = archived.last, archived.hash_after
+                stored = await self._stored(count + 1, file.PAGE_ROWS, before)
+                if stored and stored[0][0] != count + 1 and (await self._archived()).last > count:
+                    continue  # Its keeper let go of it meanwhile.
+                if not stored:
+                    break
                 count += len(checked(self._name, stored, count + 1, before))
                 before = stored[-1][-1]
         except LogBroken as broken:
-            return Verification(rows=broken.sequence - 1, broken_at=broken.sequence, problem=str(broken))
+            archive_file = str(broken.archive) if broken.archive is not None else ""
+            return Verification(broken.sequence - 1, broken.sequence, str(broken), archive_file)
         if count < head.sequence:
             problem = f"the row is missing, though {head.sequence} is there"
             return Verification(rows=count, broken_at=count + 1, problem=problem)
@@ -144,11 +205,17 @@ class SqliteReader:
         return stored
 
     async def _hash_of(self, sequence: int) -> bytes | None:
-        """The hash kept at a sequence; None when there is no such row."""
+        """The hash kept at a sequence; None when there is no such row here, and no archive file ends with it."""
         if sequence == 0:
             return GENESIS
         found = await self._fetch(file.HASH, (sequence,))
-        return found[0][0] if found else None
+        return found[0][0] if found else (await self._archived()).hash_of(sequence)
+
+    async def _archived(self) -> Archive:
+        """The archive as it is now."""
+        found = await self._fetch(file.ARCHIVE_FILES, (self._archive.last,))
+        self._archive.add([ArchiveFile(*row) for row in found])
+        return self._archive
 
     def _wanted(self, count_max: int, bytes_max: int) -> int:
         """Rows to fetch, so that not much is fetched in vain: by what rows weighed so far."""
@@ -173,9 +240,16 @@ class SqliteReader:
         async with self._connecting:
             if self._connection is None:
                 uri = file.reading_uri(self._path)
-                self._connection = await aiosqlite.connect(
+                connection = await aiosqlite.connect(
                     uri, uri=True, timeout=file.BUSY_SECONDS_MAX, isolation_level=None
                 )
+                try:
+                    ((version,),) = await connection.execute_fetchall(file.USER_VERSION)
+                    file.check_format(self._name, version)
+                except BaseException:
+                    await connection.close()
+                    raise
+                self._connection = connection
             return self._connection
 
     def _explained(self, error: sqlite3.DatabaseError, first: int, before: bytes | None) -> LogError:

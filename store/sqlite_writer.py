@@ -6,12 +6,13 @@ ours from the first statement to the last: a cancelled caller leaves nothing hal
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 
 from core.fact import Head
@@ -23,9 +24,15 @@ from store.errors import AppendFailed, LogBroken, LogFull, NotNext
 from store.files import FileLock, make_directory
 from store.images import ImageFiles
 from store.port import Row
+from store.shedding import Shedding
 
 GROUP_APPENDS_MAX = 4096
 """Appends in one commit, or those of one turn of the loop: bounds how long whoever comes next must wait."""
+
+LOOK_SECONDS = 10.0
+"""Between looks for archive files whose rows can be deleted, and for pages to give back."""
+PAUSE_SECONDS = 0.02
+"""Between steps of that: a step of 2 ms and its commit hold up one append in ten, as long as there are steps to take."""
 
 Append = tuple[tuple[Row, ...], int, asyncio.Future[Head]]
 """A batch that waits to be made durable: its rows, their term, and whoever waits."""
@@ -33,6 +40,13 @@ Append = tuple[tuple[Row, ...], int, asyncio.Future[Head]]
 
 class Close:
     """The end: all that was handed in before is settled first."""
+
+    def __init__(self, done: asyncio.Future[None]) -> None:
+        self.done = done
+
+
+class Shed:
+    """Delete at once what archive files have, and give back every free page."""
 
     def __init__(self, done: asyncio.Future[None]) -> None:
         self.done = done
@@ -54,7 +68,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._handed_in: list[Append] = []
         """In this turn of the loop."""
-        self._waiting: SimpleQueue[list[Append] | Close] = SimpleQueue()
+        self._waiting: SimpleQueue[list[Append] | Shed | Close] = SimpleQueue()
         self._outcomes: deque[list[Outcome]] = deque()
         """What the thread has to tell, and the loop has not told yet."""
         self._bell = Bell(self._loop, self._tell)
@@ -93,6 +107,13 @@ class Writer:
         self._waiting.put(Close(done))
         return done
 
+    def hand_in_shed(self) -> asyncio.Future[None]:
+        """Queue a whole shedding. Appends handed in after it wait until it is over. Raises LogFull and AppendFailed."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._pass_on()
+        self._waiting.put(Shed(done))
+        return done
+
     def _pass_on(self) -> None:
         if self._handed_in:
             self._waiting.put(self._handed_in)
@@ -123,6 +144,7 @@ class Writer:
             self._connection = file.connect_to_write(self._name, path, self._log_id_if_new)
             try:
                 self.head = self._checked_head()
+                self._shedding = Shedding(self._name, self._directory, self._connection)
             except BaseException:
                 self._connection.close()
                 raise
@@ -150,24 +172,17 @@ class Writer:
         return head
 
     def _sound_point(self, head: Head) -> tuple[int, bytes]:
-        """The newest snapshot that is whole and stands where the log has this hash; the beginning without one."""
-        images = ImageFiles(self._directory, self._name)
-        for sequence in images.sequences():
-            snapshot = images.read(sequence)
-            found = self._connection.execute(file.HASH, (sequence,)).fetchone()
-            if (
-                snapshot is not None
-                and snapshot.head.log_id == head.log_id
-                and found == (snapshot.head.hash,)
-            ):
-                return sequence, snapshot.head.hash
-        return 0, GENESIS
+        """The newest snapshot that is whole and stands where the log has this hash; where the archive ends without one."""
+        snapshot = file.sound_snapshot(self._connection, ImageFiles(self._directory, self._name), head.log_id)
+        if snapshot is not None:
+            return snapshot.head.sequence, snapshot.head.hash
+        return file.border(self._connection)
 
     def _write_until_closed(self) -> Close:
-        waiting = self._waiting
+        waiting, look_at = self._waiting, time.monotonic() + LOOK_SECONDS
         while True:
             # 1. Wait for something to do, then take whatever else is waiting: that is the group.
-            item = waiting.get()
+            item = self._next(look_at)
             group: list[Append] = []
             while isinstance(item, list):
                 group += item
@@ -181,6 +196,46 @@ class Writer:
             # 3. The end is taken last, so that all before it is settled.
             if isinstance(item, Close):
                 return item
+            # 4. What is archived goes, a little at a time, while nobody waits.
+            if isinstance(item, Shed):
+                call_soon(self._loop, partial(_settle, item.done, self._shed(self._shedding.finish)))
+            if time.monotonic() >= look_at and waiting.empty():
+                look_at = time.monotonic() + self._step()
+
+    def _next(self, look_at: float) -> list[Append] | Shed | Close | None:
+        """What is handed in next; None when nothing is until then."""
+        try:
+            return self._waiting.get(timeout=max(0.0, look_at - time.monotonic()))
+        except Empty:
+            return None
+
+    def _step(self) -> float:
+        """Take one step of shedding; returns the seconds until the next."""
+        is_more = False
+
+        def step() -> None:
+            nonlocal is_more
+            is_more = self._shedding.step()
+
+        self._shed(step)
+        return PAUSE_SECONDS if is_more else LOOK_SECONDS
+
+    def _shed(self, work: Callable[[], None]) -> Exception | None:
+        """Do some of the shedding; what went wrong, if something did. The rows stay until a later try, or the next opening."""
+        if self._failure:
+            return self._failed()
+        try:
+            work()
+        except sqlite3.Error as error:
+            is_rolled_back = self._shedding.recover()
+            if is_rolled_back and _is_full(error):
+                return self._full()
+            if is_rolled_back and file.is_damage(error):
+                # Of rows that are archived, or of free pages: no append needs them, and `verify` names what it can.
+                return LogBroken(self._name, 1, f"rows that are archived cannot be deleted ({error})")
+            self._failure = str(error)
+            return self._failed()
+        return None
 
     def _committed(self, group: list[Append]) -> list[Outcome]:
         """What became of each append of a group, once it is durable."""
@@ -251,8 +306,7 @@ class Writer:
         self, group: list[Append], places: list[Place | NotNext], error: sqlite3.Error
     ) -> list[Outcome]:
         """What to tell a group that was not written: a refusal stands, and no rows are never too many."""
-        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        if not self._roll_back() or not is_full:
+        if not self._roll_back() or not _is_full(error):
             self._failure = str(error)
             return [(done, self._failed()) for _, _, done in group]
         outcomes: list[Outcome] = []
@@ -306,6 +360,11 @@ def _settle(done: asyncio.Future[None], error: Exception | None = None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    """Whether there was no room on the disk."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
 def _gap(rows: Sequence[Row], first: int) -> str:

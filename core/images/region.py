@@ -29,6 +29,7 @@ from core.images.pools import Pools
 from core.images.preemption import Preemption
 from core.images.prices import PriceList
 from core.images.reservations import Starts
+from core.nouns.fleet import Inventory
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.limits import NUMBER_MAX
 from core.nouns.placement import Spread, moved_spreads
@@ -267,7 +268,11 @@ class Hardware(Section):
     def _joined(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, NodesJoined)
-        for group in event.inventory.groups:
+        self.add(event.inventory)
+
+    def add(self, inventory: Inventory) -> None:
+        """Count the nodes that one worker serves."""
+        for group in inventory.groups:
             row = self.rows.setdefault(group.node_type, HardwareRow(0, 0, 0))
             row.nodes += group.count
             row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)

@@ -105,6 +105,12 @@ IMAGES_ENCODED_MAX = 4
 serves all. Of 100,000 nodes with 1.3 attempts each has some 30 MB."""
 PACKED_AT_ONCE = 1 << 20
 """Bytes of a section that are compressed before other requests have their turn: some 3 ms."""
+KEEP: Nanoseconds = seconds(90 * 86_400)
+"""How long facts stay in a log's own file (a setting, `MIZZEN_KEEP`); then they move to its archive."""
+ARCHIVE_INTERVAL: Nanoseconds = seconds(60)
+"""Between looks whether facts are old enough: a whole archive file of them comes together in an hour at 28 facts a second."""
+ARCHIVE_PAUSE: Nanoseconds = seconds(1)
+"""After each archive file, before the next one is written, so that the reader beside it has half of the time."""
 
 # Auctions and awards.
 AUCTIONS_MAX = 64

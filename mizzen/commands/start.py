@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, address_of_this_machine
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
+from mizzen.actions.log_archive import keep_from
 from mizzen.connect.join import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
 from mizzen.connect.plane import CREDENTIALS_VARIABLE, FLEET, FLEET_VARIABLE, read_plane
 from mizzen.terminal.options import Json
@@ -94,6 +96,7 @@ def start(
         raise CommandError(text, MISUSED)
     with explained(FleetFileError):
         plan = plan_of_this_machine() if fleet is None else load_plan(fleet)
+    plan = replace(plan, keep=keep_from(os.environ))
     unit = _unit(plan, role, region, member)
     url = _url(nats or os.environ.get(URL_VARIABLE, "") or _granted_url(plan.fleet))
     kept = log_kept_by(unit)

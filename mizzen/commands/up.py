@@ -16,6 +16,7 @@ from bus.errors import BusError
 from bus.server import LOOPBACK
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import UNANSWERED_MAX
+from mizzen.actions.log_archive import keep_from
 from mizzen.connect.plane import DIRECTORY, FILE, read_plane
 from mizzen.jobs.file import JobFileError, load_job
 from mizzen.terminal.options import Json
@@ -105,6 +106,7 @@ def _is_scenario(file: Path) -> bool:
 
 
 def _keep_up(file: Path | None, directory: Path, listen: str, port: int, hung_after: int) -> int:
+    keep_from(os.environ)  # Its processes take it from there; a mistake is told before any of them starts.
     with explained(FleetFileError):
         kept = directory / FLEET_FILE
         given = file or (kept if kept.exists() else None)

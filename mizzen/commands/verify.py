@@ -23,10 +23,12 @@ class Verified(Struct, frozen=True):
     facts: int
     broken_at: int
     problem: str
+    archive: str = ""
+    """The archive file in which it breaks; empty when that is the log's own file."""
 
 
 def verify(path: Path, /, *, json: Json = False) -> int:
-    """Check that each fact of a log follows from the one before it.
+    """Check that each fact of a log follows from the one before it, archived ones too.
 
     PATH is a log's file, or a directory whose logs are all checked. A keeper may have them open meanwhile.
     """
@@ -40,10 +42,8 @@ def verify(path: Path, /, *, json: Json = False) -> int:
     rows = [(one.log, one.facts, f"broken at {one.broken_at}" if one.broken_at else "whole") for one in found]
     tell_table(("log", "facts", "state"), rows)
     for one in broken:
-        text = (
-            f"{one.problem}; put back a copy of {one.log}{SUFFIX} that verifies, and its .image files with it"
-        )
-        tell_problem(text, is_json=False)
+        own = f"put back a copy of {one.log}{SUFFIX} that verifies, and its .image files with it"
+        tell_problem(one.problem if one.archive else f"{one.problem}; {own}", is_json=False)
     return FAILED if broken else 0
 
 
@@ -74,7 +74,8 @@ async def _verify_one(file: Path) -> Verified:
     try:
         found = await reader.verify()
     except LogBroken as broken:
-        found = Verification(broken.sequence - 1, broken.sequence, str(broken))
+        archive = str(broken.archive or "")
+        found = Verification(broken.sequence - 1, broken.sequence, str(broken), archive)
     finally:
         await reader.close()
-    return Verified(log, found.rows, found.broken_at, found.problem)
+    return Verified(log, found.rows, found.broken_at, found.problem, found.archive)

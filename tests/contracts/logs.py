@@ -37,6 +37,9 @@ class World(Protocol):
     def free(self, log: Log) -> None:
         """There is room again."""
 
+    async def shed(self, log: Log) -> None:
+        """Its keeper lets go of what is archived."""
+
     def copy(self) -> "World":
         """A backup of what is there. Nobody has the log open."""
 
@@ -57,6 +60,9 @@ class MemoryWorld:
 
     def free(self, log: Log) -> None:
         self.disk.is_full = False
+
+    async def shed(self, log: Log) -> None:
+        pass
 
     def copy(self) -> World:
         return MemoryWorld(self.disk.copy())
@@ -100,6 +106,10 @@ class SqliteWorld:
     def free(self, log: Log) -> None:
         assert isinstance(log, SqliteLog)
         log._writer._connection.execute("PRAGMA max_page_count = 1000000")
+
+    async def shed(self, log: Log) -> None:
+        assert isinstance(log, SqliteLog)
+        await log.shed()
 
     def copy(self) -> World:
         return SqliteWorld(Path(shutil.copytree(self.directory, self.directory.with_name("copy"))))

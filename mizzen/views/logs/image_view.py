@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from bus.port import Bus
-from core.images import GlobalImage, Image, RegionImage, empty_image, image_as_kept
+from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.images.capacity import Capacity, Columns
+from core.images.versions import VERSIONS
 from core.nouns.ids import GLOBAL_LOG
 from mizzen.connect.plane import fetch_image
 from mizzen.terminal.output import MISUSED, CommandError, explained
@@ -39,8 +40,8 @@ async def image_in_file(path: Path, at: int, sections: tuple[str, ...]) -> tuple
     finally:
         await reader.close()
     if snapshot is not None and (not at or snapshot.head.sequence <= at):
-        kept = image_as_kept(log, snapshot.image)
-        if kept is not None:  # Of one that another build kept, the facts say it all.
+        kept = VERSIONS.image_of(log, snapshot.image, snapshot.made_of)
+        if kept is not None:  # Of one that this build cannot go on from, the facts say it all.
             image, sequence = kept, snapshot.head.sequence
     image, sequence = folded(path, at, image, sequence)
     return type(image)({name: image.sections[name] for name in sections or image.sections}), sequence

@@ -1,0 +1,131 @@
+"""Writing archive files: what the process beside a log's keeper does, or a tool, with or without a keeper.
+
+An archive file is written under another name, made durable, read again and checked row by row, and only then gets its
+name. The keeper, when it finds the name, deletes the rows (store/shedding.py). Nothing here writes to the SQLite file.
+
+What is archived is always the oldest that is not, at most up to the row before the oldest snapshot that is kept: a start
+never reads an archive file.
+"""
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from core.nouns.ids import LogName
+from store import sqlite_file as file
+from store.archive import directory_of
+from store.archive_file import FACTS_MAX, ArchiveFile, Reading, Writing
+from store.errors import ArchiveInUse, LogInUse
+from store.files import FileLock, make_directory, sync_directory
+from store.images import ImageFiles
+from store.port import Archived
+from store.shedding import next_file
+
+UNFINISHED = ".tmp"
+AT = "SELECT at FROM facts WHERE sequence = ?"
+
+
+def archive_next(directory: Path, log: LogName, before: int, *, is_whole: bool) -> Archived | None:
+    """Write the next archive file, of facts that were recorded before an instant; None when none is due.
+
+    `is_whole`: only with as many facts as a file may have. Raises LogError and OSError.
+    """
+    path = file.path_of(directory, log)
+    if not path.exists():
+        return None
+    with closing(file.connect_to_read(path)) as connection:
+        file.format_of(log, connection)
+        last, hash_before = _written(connection, directory, log)
+        end = _end(connection, directory, log, last + 1, before, is_whole=is_whole)
+        if end <= last:
+            return None
+        place = directory_of(directory, log)
+        make_directory(place)
+        try:
+            lock = FileLock(log, place / "lock")
+        except LogInUse as error:
+            raise ArchiveInUse(log, f"another process archives it ({place / 'lock'} is locked)") from error
+        try:
+            for left in place.glob(f"*{UNFINISHED}"):
+                left.unlink(missing_ok=True)  # Whoever wrote that was killed.
+            return _write(connection, log, place, last + 1, end, hash_before)
+        finally:
+            lock.release()
+
+
+def _written(connection: sqlite3.Connection, directory: Path, log: LogName) -> tuple[int, bytes]:
+    """Up to which row there are archive files, with its hash; the keeper may not have taken up the newest yet."""
+    last, hash_ = file.border(connection)
+    place = directory_of(directory, log)
+    while (found := next_file(log, place, connection, last)) is not None:
+        last, hash_ = found.last, found.hash_after
+    return last, hash_
+
+
+def _end(
+    connection: sqlite3.Connection, directory: Path, log: LogName, first: int, before: int, *, is_whole: bool
+) -> int:
+    """The last row of the next file; one before `first` when none is due. What costs least is looked at first."""
+    log_id, _, head, _ = file.head_row(connection)
+    images = ImageFiles(directory, log)
+    oldest = min((sequence for sequence in images.sequences() if sequence <= head), default=0)
+    end = min(first + FACTS_MAX, oldest) - 1
+    if end < first or (is_whole and end < first + FACTS_MAX - 1):
+        return first - 1
+    if is_whole:
+        end = end if _at(connection, end) < before else first - 1
+    else:
+        end = _newest_before(connection, first, end, before)
+    # Last, for it reads a whole image: without one that can be used a start would have to read the archive.
+    if end < first or file.sound_snapshot(connection, images, log_id) is None:
+        return first - 1
+    return end
+
+
+def _at(connection: sqlite3.Connection, sequence: int) -> int:
+    found = connection.execute(AT, (sequence,)).fetchone()
+    return int(found[0])
+
+
+def _newest_before(connection: sqlite3.Connection, first: int, last: int, before: int) -> int:
+    """The newest of these rows that was recorded before an instant. Instants never fall from one row to the next."""
+    low, high = first - 1, last
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _at(connection, middle) < before:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _write(
+    connection: sqlite3.Connection, log: LogName, place: Path, first: int, last: int, hash_before: bytes
+) -> Archived:
+    """Rows `first` to `last`, or as many as find room in a file."""
+    log_id = file.head_row(connection)[0]
+    descriptor, name = tempfile.mkstemp(UNFINISHED, f"{first}-", place)
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            writing = Writing(opened, log, log_id, first, hash_before)
+            for rows, _ in file.checked_pages(connection, log, first, hash_before):
+                writing.add(row for row in rows if row.sequence <= last)
+                if writing.is_full or rows[-1].sequence >= last:
+                    break
+            written = writing.finish()
+        # Read again before anything is deleted for it: what was written may not be what is there.
+        Reading(log, path, written).check()
+        path.replace(place / written.name)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    sync_directory(place)
+    return _archived(place, written)
+
+
+def _archived(place: Path, written: ArchiveFile) -> Archived:
+    path = place / written.name
+    return Archived(written.first, written.last, str(path), path.stat().st_size)
