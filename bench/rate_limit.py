@@ -3,7 +3,7 @@
 The store counts stops by requester, whoever carries the word, so that a bug of one component costs no more in a minute than
 its budget. Counted here from the region's log alone, by a sliding minute. One simulated region, one core. The rebalancer looks at the
 region's image once a round and proposes from that look, as `move_everything` does not (scenarios/faults/move_everything.py): a look
-before each proposal would decode the image of the whole region 30,000 times.
+before each proposal would decode the image of the whole region up to 30,000 times.
 
 source    spec E14; Twine §4: the limit of destructive operations once saved the fleet
 """
