@@ -1,14 +1,17 @@
-"""`python -m bench NAME [--json] [--quick]`: run one benchmark, or `all`, and print what it found. Some have options of their own.
+"""`python -m bench NAME [--json] [--short] [--quick]`: run one benchmark, or `all`, and print the figures. Some have options of their own.
 
-A missed bar is printed as missed; it is a finding, not a failure, so the exit code stays 0.
+`--help` tells how long each takes, and `--short` plays a form of at most five minutes (bench/support/durations.py). A missed bar is
+printed as missed; a missed bar is a finding, not a failure, so the exit code stays 0.
 """
 
 import argparse
 import importlib
 import os
 import pkgutil
+import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +21,7 @@ import msgspec
 from rich.console import Console
 
 import bench
+from bench.support.durations import DURATIONS
 from bench.support.report import Findings, Report, machine, print_report, report_of
 from runtime.logs import set_up_logs
 from runtime.loop import run
@@ -53,34 +57,69 @@ def measured(name: str, benchmark: Benchmark, place: str | None, *, is_quick: bo
     """Run one benchmark in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="mizzen-bench-", dir=place) as directory:
         where = machine(Path(directory))
+        begun = time.perf_counter()
         found = benchmark(Path(directory), is_quick=is_quick)
         findings = found if isinstance(found, Findings) else run(_awaited(found))
-        return report_of(name, findings, where)
+        return report_of(name, findings, where, time.perf_counter() - begun)
 
 
 async def _awaited(found: Awaitable[Findings]) -> Findings:
     return await found
 
 
+def in_short(name: str, benchmark: Benchmark) -> Benchmark:
+    """Return the benchmark in its form of at most five minutes."""
+    duration = DURATIONS[name]
+    if duration.is_short:
+        return benchmark
+    own = argparse.ArgumentParser(prog=f"python -m bench {name}")
+    add_options(name, own)
+    return _with_options(benchmark, own.parse_args(shlex.split(duration.short)))
+
+
+def _with_options(benchmark: Benchmark, chosen: argparse.Namespace) -> Benchmark:
+    with_options: Callable[..., Findings | Awaitable[Findings]] = benchmark
+    return partial(with_options, chosen=chosen)
+
+
+def durations_text() -> str:
+    """Return how long each benchmark takes, a line each."""
+    lines = [f"  {name:16}{duration.text}" for name, duration in sorted(DURATIONS.items())]
+    return "\n".join(["how long each takes, on two cores without other load:", *lines])
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     found = benchmarks()
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, and print one table.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure, and print one table.",
+        epilog=durations_text(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("name", choices=[*found, "all"])
     parser.add_argument(
         "--json", action="store_true", help="one JSON object; for `all`, one with a list of them"
     )
-    parser.add_argument("--quick", action="store_true", help="see that it runs; its figures mean nothing")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--short", action="store_true", help="a form of at most five minutes")
+    forms.add_argument("--quick", action="store_true", help="see that it runs; its figures mean nothing")
     parser.add_argument("--directory", help="on the disk to be measured (default: for temporary files)")
-    first = next((word for word in (sys.argv[1:] if arguments is None else arguments) if word in found), "")
-    if first and add_options(first, parser):
-        chosen = parser.parse_args(arguments)
-        with_options: Callable[..., Findings | Awaitable[Findings]] = found[first]
-        found[first] = partial(with_options, chosen=chosen)
-    else:
-        chosen = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    first = next((word for word in words if word in found), "")
+    has_options = bool(first) and add_options(first, parser)
+    if first and "--short" in words:
+        words = [
+            *shlex.split(DURATIONS[first].short),
+            *words,
+        ]  # Options that are given themselves come later, and count.
+    chosen = parser.parse_args(words)
     if chosen.directory is not None and not Path(chosen.directory).is_dir():
         parser.error(f"--directory {chosen.directory}: there is no such directory; make it first")
+    if chosen.short and chosen.name == "all":
+        found = {name: in_short(name, benchmark) for name, benchmark in found.items()}
+    elif has_options:
+        found[first] = _with_options(found[first], chosen)
     set_up_logs(os.environ, "error")
     names = list(found) if chosen.name == "all" else [chosen.name]
     reports = []

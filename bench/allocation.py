@@ -1,13 +1,14 @@
 """How much of a planet is given out over two weeks of more work than there is room for, while nodes fail: `python -m bench allocation`.
 
-Six regions of 2,000 GPUs at scale 1.0, the published load at 1.4 times what there is, twenty tenants who are entitled to four fifths of
-it; what is over their quotas borrows. The planet is full from the start: what stands then is drawn as an endless past would have left it,
+Six regions of 2,000 GPUs at scale 1.0, of three types each, with two agents; the published load at 1.4 times what there is, of which a
+third reads data that lies in two regions only; twenty tenants with entitlements to four fifths of each type, and work over quota borrows. The planet is full from the start: what stands then is drawn as an endless past would have left it,
 and two hours go by before anything counts. Figures are folded from the logs alone (core/figures/plane.py says what each is).
 
     allocation_mean         over all seeds the worst one's; so is every bar
     allocation_min_hourly   of all whole hours of all seeds
     useful_rate             minus set-up, lost work, checkpoints on leaving and gangs that wait for their last rank
     offered_load            what is asked for at a time, by what there is (bench/support/planet/planet.py `offered`)
+    reading_share           workloads that read data, of all that are submitted
 
 A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` keeps the figures of each seed in a file, up
 to the last hour played, from which `--from FILE` tells all of them later. One process at a time writes a file.
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.support.planet.data import read_share
 from bench.support.planet.planet import (
     STANDING,
     Played,
@@ -37,10 +39,10 @@ from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_least
 from scenarios.workloads.mast import Mast
 
-FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0)
-QUICK = Size(hours=1.0, gpus=32, load=1.4, warm_hours=0.1, gpus_max=16)
+FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0, is_mixed=True)
+QUICK = Size(hours=1.0, gpus=32, load=1.4, warm_hours=0.1, gpus_max=16, is_mixed=True)
 SEEDS = (1, 2, 3, 4, 5)
-LIMIT = "whole nodes wait, in several regions at once, for gangs wider than what is left in any of them"
+LIMIT = "whole nodes of each type wait, in several regions at once, for gangs wider than what is left in any of them"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +87,10 @@ def played(
     like = Mast(workloads=1, hours=1, standing=STANDING)
     spec = spec_of("allocation", size, seed, like)
     (load,) = spec.workload
-    asked = {"offered_load": offered(load, spec.fleet, seed)}
+    asked = {
+        "offered_load": offered(load, spec.fleet, seed),
+        "reading_share": read_share(load, spec.fleet, seed),
+    }
 
     def tell(one: Played) -> None:
         one.figures.update(asked)

@@ -9,6 +9,7 @@ have in memory is compared with their log, folded from its first fact on.
 
 # rows: E-P5
 
+import argparse
 import asyncio
 import time
 from collections import Counter
@@ -113,15 +114,21 @@ class CrashWorld(SimulatedWorld):
             self.fates["torn" if is_torn else "kept" if left else "lost"] += 1
 
 
-def run(_: Path, *, is_quick: bool) -> Findings:
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the number of seeds."""
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many, from 1 on (default: %(default)s)")
+
+
+def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
     """Every seed, some at once."""
+    seeds = SEEDS if chosen is None else chosen.seeds
     begun = time.perf_counter()
     # Processes that begin afresh: the simulated world freezes the garbage of its own.
     if is_quick:
         played = [play(1, QUICK_SPAN_SECONDS)]
     else:
         with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-            played = list(pool.map(play, range(1, SEEDS + 1)))
+            played = list(pool.map(play, range(1, seeds + 1)))
     figures = figures_of(played) | {"seconds": time.perf_counter() - begun}
     return Findings(figures, bars_of(figures, next(_sentences(played), "")))
 

@@ -6,8 +6,11 @@ there, so that nothing can be estimated from what came later. Every start counts
 yet. The band is to hold four of five; that is told of all, and of those apart that waited for more than a minute, for whoever starts at
 once is easily right. How long jobs ran is compared in the same way with what was predicted.
 
-source    the jobs: bench/support/estimate/load.py. The figures by which estimates are made were chosen on other jobs of the same trace,
-          in a model of a queue (docs/decisions/0025-when-it-will-start.md)
+The jobs are a stretch of the trace on which nothing was chosen; `--first` plays another, and `chosen_on` is 1 where a job of the stretch
+had a part in the choice of the constants of estimates.
+
+source    the jobs: bench/support/estimate/load.py. The constants were chosen on four other stretches of the same trace, in a model of a
+          queue (docs/decisions/0025-when-it-will-start.md)
 """
 
 # rows: M36
@@ -44,7 +47,9 @@ from scenarios.schema.fleet import FleetSpec
 from scenarios.trace import TracedJob
 from scenarios.worlds.simulated.world import START, SimulatedWorld
 
-FIRST, JOBS, QUICK_JOBS = 30_000, 10_000, 60
+FIRST, JOBS, QUICK_JOBS = 40_000, 10_000, 60
+CHOSEN_ON = (5_000, 15_000, 30_000, 50_000)
+"""First jobs of the stretches, of 10,000 jobs each, on which the constants of estimates were chosen."""
 FLEET = FleetSpec(regions=2, nodes=30, workers=1, agents=1)
 QUICK_FLEET = FleetSpec(regions=2, nodes=2, workers=1, agents=1)
 GPUS_PER_NODE = 8
@@ -128,12 +133,18 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     figures = figures_of(played) | {
         **{f"{name.removesuffix('_ms')}_100k_ms": value for name, value in cost.items()},
         "is_traced": float(is_traced),
+        "chosen_on": float(is_traced and is_chosen_on(chosen.first, count)),
         "seconds": time.perf_counter() - begun,
         "cpu_seconds": time.process_time() - on_cpu,
     }
     if chosen.figure:
         chosen.figure.write_text(figure_of(played.starts), encoding="utf-8")
     return Findings(figures, bars_of(figures))
+
+
+def is_chosen_on(first: int, count: int) -> bool:
+    """Return whether a job of this stretch of the trace had a part in the choice of the constants."""
+    return any(first < begin + JOBS and begin < first + count for begin in CHOSEN_ON)
 
 
 def gpus_in(fleet: FleetSpec) -> int:

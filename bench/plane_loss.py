@@ -9,6 +9,7 @@ source    spec E13; Twine §4: tasks keep running when every part of Twine is do
 
 # rows: E13
 
+import argparse
 import asyncio
 import time
 from collections import Counter
@@ -71,10 +72,20 @@ class _Counts:
         return sum(self.kinds[kind.__name__] for kind in (AttemptEnded, AttemptClosed, NodesLost))
 
 
-async def run(directory: Path, *, is_quick: bool) -> Findings:
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the length of the loss."""
+    parser.add_argument(
+        "--down-seconds",
+        type=float,
+        default=DOWN_SECONDS,
+        help="for which the plane is dead (default: %(default)s)",
+    )
+
+
+async def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
     """All of it, on a plane of its own."""
     workloads = QUICK_WORKLOADS if is_quick else WORKLOADS
-    down = QUICK_DOWN_SECONDS if is_quick else DOWN_SECONDS
+    down = QUICK_DOWN_SECONDS if is_quick else DOWN_SECONDS if chosen is None else chosen.down_seconds
     reals = QUICK_REALS if is_quick else REALS
     file = directory / "fleet.yaml"
     file.write_text(FLEET % (-(-workloads // 8) + 8))

@@ -1,6 +1,7 @@
 """Whom bursts of urgent work make late: exhaustive search against a federation that binds early, over the same eight hours.
 
-Six regions under the published load, of which nine tenths are entitled to somebody. Beside it four tenants, with a quarter of the planet
+Six regions of three GPU types and two agents each under the published load, of which nine tenths are entitled to somebody; a third of the
+work reads data that lies in two regions only (bench/support/planet/planet.py `MIXED_TYPES`, `READS_SHARE`). Beside it four tenants, with a quarter of the planet
 that lies idle or is lent to others between their bursts, submit urgent work in bursts of a fifth of the planet each. GPUs fail; no
 power does: of so few GPU-hours not a twentieth of an outage is to be expected, and one takes a whole region of this size. Both are
 played by the same queue, stores and agents; the federation's work is bound, when it is submitted, to the region with the least demand
@@ -19,7 +20,9 @@ import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.support.planet.data import reading
 from bench.support.planet.planet import (
+    READS_SHARE,
     Size,
     errors_of,
     fleet_of,
@@ -40,8 +43,8 @@ from scenarios.variants.federated import Federated
 from scenarios.variants.regional_queues import RegionalQueues
 from scenarios.workloads.mast import Mast
 
-FULL = Size(hours=8.0, gpus=600, load=1.2, warm_hours=1.0)
-QUICK = Size(hours=0.3, gpus=32, load=1.2, warm_hours=0.05, gpus_max=16)
+FULL = Size(hours=8.0, gpus=600, load=1.2, warm_hours=1.0, is_mixed=True)
+QUICK = Size(hours=0.3, gpus=32, load=1.2, warm_hours=0.05, gpus_max=16, is_mixed=True)
 SEEDS = (1, 2, 3)
 BASE_ENTITLED, BURST_ENTITLED = 0.65, 0.25
 """Of the planet, what the tenants of each sort are entitled to together."""
@@ -140,6 +143,8 @@ def spec_of(size: Size, seed: int, variant: Variant) -> ScenarioSpec:
         recurring_share=0.0,
         bursts=BURSTS,
     )
+    if size.is_mixed:
+        bursts = reading(bursts, fleet, READS_SHARE)
     return ScenarioSpec(
         name="bench_slo",
         survives="Bursts of urgent work on a full planet.",

@@ -1,21 +1,37 @@
-"""From submit to started, over a whole plane of real processes: alone, as a gang, as a real process, and in a burst.
+"""From submit to started, over a whole plane of real processes: alone, as a gang, as a real process, and in bursts.
 
-One client asks the queue over NATS; every fact on the way is durable before anybody is told. An emulated gang has started
-when its region's log tells `GangStarted`, which is after every rank has reported; a real process has started when it writes
-its own first line, by the clock that the client looks at too. The bounds of latencies allow four fsyncs of this disk, as
-measured in the same run.
+One client asks the queue over NATS; every fact on the way is durable before it is told. An emulated gang has started
+when its region's log tells `GangStarted`, which is after every rank has reported, and is granted at `ClaimGranted`; a real process has
+started when it writes its own first line, by the clock that the client looks at too. The bounds of latencies allow four fsyncs of this
+disk, as measured in the same run.
+
+    burst_per_s        1,000 emulated workloads of one GPU, submitted at once
+    real_burst_per_s   1,000 real processes, submitted at once, on 128 slots of this machine: each ends when it has written its line
+    gang_burst_per_s   125 emulated gangs of 8×8, submitted at once, which fill 1,000 nodes; on a plane of its own, after the others
+
+Each figure of another scheduler is named beside the figure of ours that is the same work (bench/support/peers.py).
 """
 
 import asyncio
 import statistics
 import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from bench.support.peers import (
+    hyper_queue_burst,
+    hyper_queue_start,
+    slurm_allocation,
+    slurm_array,
+    slurm_gang_allocation,
+    slurm_gangs,
+)
 from bench.support.report import Findings, Yardstick, at_least, at_most, fsync_seconds
 from bus.nats import NatsConnection
 from bus.port import Address, Bus
 from core.codec import CodecError, Parcel, decode_event
-from core.events.region import GangStarted
+from core.events.region import ClaimGranted, GangStarted
 from core.messages.base import Message
 from core.messages.logs import FactsTold
 from core.messages.queue import CancelWorkload, ListWorkloads, Submitted, SubmitWorkload, WorkloadsListed
@@ -31,16 +47,25 @@ FLEET = """
 fleet: bench
 regions:
   east: {nodes: 400, gpu_type: H100}
-  here: {this_machine: true}
+  here: {this_machine: true, cpu_slots: 128}
 """
+GANG_FLEET = """
+fleet: bench
+regions:
+  east: {nodes: %d, gpu_type: H100}
+"""
+GANG_TASKS, GANG_GPUS = 8, 8
 SINGLES, QUICK_SINGLES = 200, 5
 GANGS, QUICK_GANGS = 50, 2
 REALS, QUICK_REALS = 60, 2
 BURST, QUICK_BURST = 1_000, 20
+REAL_BURST, QUICK_REAL_BURST = 1_000, 4
+GANG_BURST, QUICK_GANG_BURST = 125, 2
 IN_FLIGHT = 64
 """Requests of the burst that wait for their answers at once."""
 PATIENCE = seconds(30)
 STARTED_SECONDS_MAX = 60.0
+REAL_BURST_SECONDS_MAX = 300.0
 FSYNCS = 4
 LONG = seconds(3600)
 HANDS = (
@@ -50,21 +75,12 @@ HANDS = (
 
 
 async def run(directory: Path, *, is_quick: bool) -> Findings:
-    """All of it, on a plane of its own."""
-    file = directory / "fleet.yaml"
-    file.write_text(FLEET)
-    plane = PlaneProcesses(load_plan(file), file, directory / "plane")
-    await plane.start()
-    try:
-        connection = await NatsConnection.connect(plane.url, "bench", "client", timeout=PATIENCE)
-        try:
-            measuring = _Measuring(connection.endpoint("client"), directory)
-            await measuring.begin()
-            figures = await measuring.figures(is_quick=is_quick)
-        finally:
-            await connection.close()
-    finally:
-        await plane.stop()
+    """All of it: the gangs that fill a region on a plane of their own."""
+    async with _measuring(directory / "all", FLEET, (EAST, HERE)) as measuring:
+        figures = await measuring.figures(is_quick=is_quick)
+    gangs = QUICK_GANG_BURST if is_quick else GANG_BURST
+    async with _measuring(directory / "gangs", GANG_FLEET % (gangs * GANG_TASKS), (EAST,)) as measuring:
+        figures["gang_burst_per_s"] = await measuring.burst_per_s(emulated(GANG_TASKS, GANG_GPUS), gangs)
     fsync_ms = 1000 * fsync_seconds(directory)
     figures["fsync_ms"] = fsync_ms
     allowed = FSYNCS * fsync_ms
@@ -81,31 +97,56 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     return Findings(figures, bars, YARDSTICKS)
 
 
-YARDSTICKS = [
-    Yardstick("HyperQueue submit_to_start_ms", 20, "on two such cores; one cluster, no durable log"),
-    Yardstick("HyperQueue tasks_per_s", 378, "the same"),
-    Yardstick("Slurm submit_to_start_ms", 900, "the same, tuned; one cluster, durable"),
-    Yardstick("Slurm jobs_per_s", 90, "the same"),
-    Yardstick("Ray placement_group_ms", 12, "the same; not durable"),
+YARDSTICKS: list[Yardstick] = [
+    slurm_array("burst_per_s"),
+    slurm_allocation("single_grant_p50_ms"),
+    slurm_gang_allocation("gang_grant_p50_ms"),
+    slurm_gangs("gang_burst_per_s"),
+    hyper_queue_start("real_p50_ms"),
+    hyper_queue_burst("real_burst_per_s"),
 ]
 
 
-class _Measuring:
-    """One client, which hears what the regions' logs tell."""
+@asynccontextmanager
+async def _measuring(
+    directory: Path, fleet: str, regions: Sequence[RegionName]
+) -> AsyncIterator["_Measuring"]:
+    """A plane of this fleet, and a client that may begin."""
+    directory.mkdir()
+    file = directory / "fleet.yaml"
+    file.write_text(fleet)
+    plane = PlaneProcesses(load_plan(file), file, directory / "plane")
+    await plane.start()
+    try:
+        connection = await NatsConnection.connect(plane.url, "bench", "client", timeout=PATIENCE)
+        try:
+            measuring = _Measuring(connection.endpoint("client"), directory, regions)
+            await measuring.begin()
+            yield measuring
+        finally:
+            await connection.close()
+    finally:
+        await plane.stop()
 
-    def __init__(self, bus: Bus, directory: Path) -> None:
+
+class _Measuring:
+    """One client, which hears all that the regions' logs tell."""
+
+    def __init__(self, bus: Bus, directory: Path, regions: Sequence[RegionName]) -> None:
         self._bus = bus
         self._directory = directory
+        self._regions = tuple(regions)
+        self._granted: dict[WorkloadId, float] = {}
         self._started: dict[WorkloadId, float] = {}
         self._wanted: dict[WorkloadId, asyncio.Event] = {}
 
     async def begin(self) -> None:
-        """Listen, and wait until both regions can be placed in."""
-        for region in (EAST, HERE):
+        """Listen, and wait until each region can be placed in."""
+        for region in self._regions:
             await self._bus.listen(Address("log", (region_log(region),)), self._hear)
         deadline = time.monotonic() + STARTED_SECONDS_MAX
         regions: set[RegionName] = set()
-        while regions != {EAST, HERE}:
+        while regions != set(self._regions):
             assert time.monotonic() < deadline, "the plane does not come up"
             await asyncio.sleep(0.1)
             try:
@@ -125,25 +166,33 @@ class _Measuring:
                 event = decode_event(fact.event)
             except CodecError:
                 continue
-            if isinstance(event, GangStarted):
+            if isinstance(event, ClaimGranted):
+                self._granted[event.workload] = now
+            elif isinstance(event, GangStarted):
                 self._started[event.workload] = now
                 if event.workload in self._wanted:
                     self._wanted[event.workload].set()
 
     async def figures(self, *, is_quick: bool) -> dict[str, float]:
         """Milliseconds, and starts a second."""
-        single = await self._latencies(emulated(1, 1), QUICK_SINGLES if is_quick else SINGLES)
-        gang = await self._latencies(emulated(8, 8), QUICK_GANGS if is_quick else GANGS)
+        single, single_grants = await self._latencies(emulated(1, 1), QUICK_SINGLES if is_quick else SINGLES)
+        gang, gang_grants = await self._latencies(
+            emulated(GANG_TASKS, GANG_GPUS), QUICK_GANGS if is_quick else GANGS
+        )
         real = [await self._real_ms(number) for number in range(QUICK_REALS if is_quick else REALS)]
-        burst = await self._burst_per_s(QUICK_BURST if is_quick else BURST)
+        burst = await self.burst_per_s(emulated(1, 1), QUICK_BURST if is_quick else BURST)
+        real_burst = await self._real_burst_per_s(QUICK_REAL_BURST if is_quick else REAL_BURST)
         return {
             "single_p50_ms": statistics.median(single),
             "single_p99_ms": _percentile(single, 99),
+            "single_grant_p50_ms": statistics.median(single_grants),
             "gang_p50_ms": statistics.median(gang),
             "gang_p99_ms": _percentile(gang, 99),
+            "gang_grant_p50_ms": statistics.median(gang_grants),
             "real_p50_ms": statistics.median(real),
             "real_p99_ms": _percentile(real, 99),
             "burst_per_s": burst,
+            "real_burst_per_s": real_burst,
         }
 
     async def _submitted(self, spec: WorkloadSpec) -> WorkloadId:
@@ -158,16 +207,17 @@ class _Measuring:
             del self._wanted[workload]
         return self._started[workload]
 
-    async def _latencies(self, spec: WorkloadSpec, count: int) -> list[float]:
-        """One at a time, each ended before the next."""
-        spans = []
+    async def _latencies(self, spec: WorkloadSpec, count: int) -> tuple[list[float], list[float]]:
+        """Return milliseconds until the start and until the grant: one workload at a time, each ended before the next."""
+        starts, grants = [], []
         for _ in range(count):
             begun = time.perf_counter()
             workload = await self._submitted(spec)
-            spans.append(1000 * (await self._until_started(workload) - begun))
+            starts.append(1000 * (await self._until_started(workload) - begun))
+            grants.append(1000 * (self._granted[workload] - begun))
             await self._bus.ask(CancelWorkload(workload), PATIENCE)
             await asyncio.sleep(0.02)
-        return spans
+        return starts, grants
 
     async def _real_ms(self, number: int) -> float:
         """Until its own first line, on this machine's clock."""
@@ -180,19 +230,33 @@ class _Measuring:
             await asyncio.sleep(0.002)
         return (int(line.read_text()) - begun) / 1e6
 
-    async def _burst_per_s(self, count: int) -> float:
+    async def burst_per_s(self, spec: WorkloadSpec, count: int) -> float:
         """Starts a second, from the first submission to the last start."""
-        spec = emulated(1, 1)
-        free = asyncio.Semaphore(IN_FLIGHT)
         begun = time.perf_counter()
+        workloads = await self._submitted_at_once(spec, count)
+        last = max([await self._until_started(workload) for workload in workloads])
+        return count / (last - begun)
+
+    async def _real_burst_per_s(self, count: int) -> float:
+        """The same of real processes, each of which appends its start to one file and ends."""
+        lines = self._directory / "first-lines"
+        lines.touch()
+        begun = time.time_ns()
+        await self._submitted_at_once(program(f"date +%s%N >> {lines}"), count)
+        deadline = time.monotonic() + REAL_BURST_SECONDS_MAX
+        while len(starts := lines.read_text().splitlines()) < count:
+            assert time.monotonic() < deadline, f"{len(starts)} of {count} have started"
+            await asyncio.sleep(0.02)
+        return count / ((max(int(line) for line in starts) - begun) / 1e9)
+
+    async def _submitted_at_once(self, spec: WorkloadSpec, count: int) -> list[WorkloadId]:
+        free = asyncio.Semaphore(IN_FLIGHT)
 
         async def submit() -> WorkloadId:
             async with free:
                 return await self._submitted(spec)
 
-        workloads = await asyncio.gather(*(submit() for _ in range(count)))
-        last = max([await self._until_started(workload) for workload in workloads])
-        return count / (last - begun)
+        return await asyncio.gather(*(submit() for _ in range(count)))
 
 
 def emulated(tasks: int, gpus: int) -> WorkloadSpec:

@@ -16,7 +16,7 @@ from bench.allocation import QUICK, from_option, played
 from bench.support.planet.planet import Size, seeds_of, seeds_option, sized
 from bench.support.report import Findings, Yardstick, at_most
 
-FULL = Size(hours=24.0, gpus=2000, load=1.4, warm_hours=2.0)
+FULL = Size(hours=24.0, gpus=2000, load=1.4, warm_hours=2.0, is_mixed=True)
 SEEDS = (1,)
 TOLD = ("within_", "over_", "slo_", "preemptions", "submitted", "allocation_", "useful_", "cpu_")
 LONGEST = ("over_quota_max_hours", "over_max_hours")

@@ -18,7 +18,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.quantities import MILLI
 from core.nouns.workload import JobSpec, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.schema.fleet import FleetSpec, parts_of, regions_of
 from scenarios.schema.parts import Part
 
 Scopes = dict[str, tuple[RegionName, ...]]
@@ -116,29 +116,35 @@ class EarlyBinder(Binder):
 
 
 def cut(fleet: FleetSpec, cluster_nodes: int) -> tuple[FleetSpec, Scopes]:
-    """The fleet with each cluster as a region of its own, and which of these each region is made of.
+    """The fleet with each cluster as a region of its own, and which of these each region is made of. A cluster has one GPU type.
 
-    cluster_nodes   of one cluster at most; a region's clusters are as alike as can be
+    cluster_nodes   of one cluster at most; a region's clusters of a type are as alike as can be
     """
     found: dict[str, RegionSpec] = {}
     scopes: Scopes = {}
     for name, spec in regions_of(fleet).items():
-        count = -(-spec.nodes // cluster_nodes)
-        clusters = []
-        for number in range(count):
-            nodes = _part(spec.nodes, count, number)
-            cluster = f"{name}-c{number}"
-            found[cluster] = replace(
-                spec,
-                nodes=nodes,
-                cpu_nodes=_part(spec.cpu_nodes, count, number),
-                workers=min(nodes, max(1, _part(spec.workers, count, number))),
-                zones=1,
-                power_domains=0,
-            )
-            clusters.append(RegionName(cluster))
-        scopes[name] = tuple(clusters)
+        clusters = [one for part in parts_of(spec) for one in _clusters_of(part, cluster_nodes)]
+        named = {f"{name}-c{number}": cluster for number, cluster in enumerate(clusters)}
+        found |= named
+        scopes[name] = tuple(RegionName(cluster) for cluster in named)
     return FleetSpec(found, planner=fleet.planner), scopes
+
+
+def _clusters_of(spec: RegionSpec, cluster_nodes: int) -> list[RegionSpec]:
+    count = -(-spec.nodes // cluster_nodes)
+    clusters = []
+    for number in range(count):
+        nodes = _part(spec.nodes, count, number)
+        cluster = replace(
+            spec,
+            nodes=nodes,
+            cpu_nodes=_part(spec.cpu_nodes, count, number),
+            workers=min(nodes, max(1, _part(spec.workers, count, number))),
+            zones=1,
+            power_domains=0,
+        )
+        clusters.append(cluster)
+    return clusters
 
 
 def each_alone(fleet: FleetSpec) -> Scopes:
@@ -165,4 +171,5 @@ def amount_in(region: RegionSpec, kind: str) -> int:
     """GPU milli of a type that a region has; of machines without GPUs CPU milli."""
     if kind == CPU_TYPE:
         return region.cpu_nodes * EMULATED_NODE.cpu_milli
-    return region.nodes * region.gpus_per_node * MILLI if kind == region.gpu_type else 0
+    parts = [part for part in parts_of(region) if part.gpu_type == kind]
+    return sum(part.nodes * part.gpus_per_node * MILLI for part in parts)

@@ -18,7 +18,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.schema.fleet import FleetSpec, emulated_regions
+from scenarios.schema.fleet import FleetSpec, emulated_regions, parts_of
 from scenarios.schema.parts import (
     SECONDS_MAX,
     Compression,
@@ -314,9 +314,10 @@ def gpus_of(region: RegionSpec) -> int:
 
 def draw_region(fleet: FleetSpec, dice: random.Random, gpu_type: str = "") -> RegionSpec:
     """One of the fleet's regions of this GPU type, or of any: for the sort of hardware that a workload wants. Larger
-    regions are drawn more often.
+    regions are drawn more often; of a region with several types, one part is drawn.
     """
-    regions = [region for region in emulated_regions(fleet).values() if gpu_type in ("", region.gpu_type)]
+    parts = [part for region in emulated_regions(fleet).values() for part in parts_of(region)]
+    regions = [region for region in parts if gpu_type in ("", region.gpu_type)]
     return dice.choices(regions, [gpus_of(region) for region in regions])[0]
 
 

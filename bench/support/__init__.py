@@ -1,6 +1,8 @@
 """Parts that several benchmarks share, and one package for each benchmark with parts of its own.
 
 report         the result of every benchmark: figures, bars, yardsticks and the machine
+durations      how long each benchmark takes, and its form of at most five minutes
+peers          measured figures of other schedulers, each beside ours that is the same work: `start`, `global_rate`
 plots          step curves and bars as SVG, by matplotlib; the option `--figure`
 plane_client   a client of a real plane that receives every fact: submits and waits
 cpu_time       processor time by role of a plane

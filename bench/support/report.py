@@ -35,12 +35,14 @@ class Bar(Struct, frozen=True, omit_defaults=True):
     """How far from the bound a figure may be that should be within."""
 
 
-class Yardstick(Struct, frozen=True):
+class Yardstick(Struct, frozen=True, omit_defaults=True):
     """A figure of something else, for comparison. Its source says where it is from and how far it can be compared."""
 
     name: str
     value: float
     source: str
+    beside: str = ""
+    """The figure of ours that is the same work; empty: none is, and the yardstick gives an order of magnitude."""
 
 
 class Findings(Struct, frozen=True):
@@ -77,6 +79,8 @@ class Report(Struct, frozen=True):
     figures: dict[str, float]
     bars: list[Bar]
     yardsticks: list[Yardstick]
+    took_seconds: float
+    """By the clock, all of it."""
 
 
 def at_least(name: str, value: float, bound: float, limited_by: str) -> Bar:
@@ -97,11 +101,13 @@ def within(name: str, value: float, bound: float, tolerance: float, limited_by: 
     return Bar(name, value, bound, met, "within", "" if met else limited_by, tolerance)
 
 
-def report_of(name: str, findings: Findings, where: Machine) -> Report:
+def report_of(name: str, findings: Findings, where: Machine, took_seconds: float = 0.0) -> Report:
     """Findings with the machine that they were made on, and their values rounded to what they can mean."""
+    missing = [one.beside for one in findings.yardsticks if one.beside and one.beside not in findings.figures]
+    assert not missing, f"{name}: yardsticks stand beside figures that it has not: {missing}"
     bars = [replace(bar, value=rounded(bar.value)) for bar in findings.bars]
     figures = {name: rounded(value) for name, value in findings.figures.items()}
-    return Report(name, where, figures, bars, findings.yardsticks)
+    return Report(name, where, figures, bars, findings.yardsticks, rounded(took_seconds))
 
 
 def rounded(value: float) -> float:
@@ -142,7 +148,8 @@ def print_report(report: Report, console: Console) -> None:
     where = report.machine
     console.print(
         f"[bold]{report.name}[/bold] on {where.cpu}, {where.cores} cores, load {where.load:g}, fsync {where.fsync_ms:g} ms, "
-        f"{where.system}, Python {where.python}, {where.loop}, SQLite {where.sqlite}, NATS {where.nats or 'none'}",
+        f"{where.system}, Python {where.python}, {where.loop}, SQLite {where.sqlite}, NATS {where.nats or 'none'}; "
+        f"took {report.took_seconds:.0f} s",
         highlight=False,
     )
     table = Table("figure", "value", "bar", "", box=None, pad_edge=False)
@@ -158,10 +165,11 @@ def print_report(report: Report, console: Console) -> None:
         if not bar.met:
             console.print(f"[red]{bar.name} missed:[/red] {bar.limited_by}", highlight=False)
     if report.yardsticks:
-        beside = Table("yardstick", "value", "source", box=None, pad_edge=False)
+        beside = Table("yardstick", "value", "beside our", "", "source", box=None, pad_edge=False)
         for yardstick in report.yardsticks:
-            beside.add_row(yardstick.name, shown(yardstick.value), yardstick.source)
-        beside.columns[1].justify = "right"
+            ours = shown(report.figures[yardstick.beside]) if yardstick.beside else ""
+            beside.add_row(yardstick.name, shown(yardstick.value), yardstick.beside, ours, yardstick.source)
+        beside.columns[1].justify = beside.columns[3].justify = "right"
         console.print(beside)
     console.print()
 

@@ -1,17 +1,19 @@
 """A fleet from a scenario: regions that are alike, or regions by name; or one of `scenarios/fleets/` by its name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from core.nouns.ids import RegionName
+from core.nouns.fleet import Inventory
+from core.nouns.ids import RegionName, WorkerName
 from core.nouns.limits import NEED_MAX
-from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, plan_of_file
-from runtime.wiring import Plan, Unit
+from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, emulated_region, plan_of_file
+from runtime.wiring import Plan, RegionPlan, Unit
 from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
 
 FLEETS = Path(__file__).resolve().parents[1] / "fleets"
@@ -72,6 +74,31 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Whether prices are solved for; it is said beside `regions` that are named, too."""
 
 
+class MixedRegion(RegionSpec, frozen=True):
+    """A region with several GPU types: parts of one type each, with workers and racks of their own. No file can say this."""
+
+    parts: tuple[RegionSpec, ...] = ()
+
+
+def mixed(parts: Sequence[RegionSpec]) -> MixedRegion:
+    """Return the region that these emulated regions are together. Agents and GPUs of a node are those of the first."""
+    first = parts[0]
+    return MixedRegion(
+        nodes=sum(part.nodes for part in parts),
+        cpu_nodes=sum(part.cpu_nodes for part in parts),
+        workers=sum(part.workers for part in parts),
+        gpu_type=first.gpu_type,
+        gpus_per_node=first.gpus_per_node,
+        agents=first.agents,
+        parts=tuple(parts),
+    )
+
+
+def parts_of(region: RegionSpec) -> tuple[RegionSpec, ...]:
+    """Return a region by GPU type: itself, if the region is not mixed."""
+    return region.parts if isinstance(region, MixedRegion) else (region,)
+
+
 def fleets() -> list[str]:
     """Names of the fleets that come with Mizzen."""
     return sorted(path.stem for path in FLEETS.glob("*.yaml"))
@@ -96,7 +123,33 @@ def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
 
 def plan_of(fleet: FleetSpec, name: str) -> Plan:
     """The plane that serves this fleet."""
-    return plan_of_file(fleet_file_of(fleet, name))
+    plan = plan_of_file(fleet_file_of(fleet, name))
+    specs = regions_of(fleet)
+    regions = (_with_parts(region, specs[region.region]) for region in plan.regions)
+    return replace(plan, regions=tuple(regions))
+
+
+def _with_parts(plan: RegionPlan, spec: RegionSpec) -> RegionPlan:
+    if not isinstance(spec, MixedRegion):
+        return plan
+    return replace(plan, inventories=tuple(_side_by_side(plan.region, spec.parts)))
+
+
+def _side_by_side(region: RegionName, parts: Sequence[RegionSpec]) -> Iterator[Inventory]:
+    """The workers of all parts, with nodes, racks and names behind those of the parts before."""
+    nodes = racks = workers = 0
+    for part in parts:
+        inventories = emulated_region(region, part).inventories
+        groups = [group for one in inventories for group in one.groups]
+        for one in inventories:
+            moved = tuple(
+                replace(group, first=nodes + group.first, rack_first=racks + group.rack_first)
+                for group in one.groups
+            )
+            yield Inventory(WorkerName(f"w{workers}"), moved)
+            workers += 1
+        nodes += part.nodes + part.cpu_nodes
+        racks += max(group.rack_first + -(-group.count // group.nodes_per_rack) for group in groups)
 
 
 def fleet_file_of(fleet: FleetSpec, name: str) -> FleetFile:

@@ -58,6 +58,8 @@ def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) 
     report = json.loads(done.stdout)
     assert bars == [bar["name"] for bar in report["bars"]]
     assert all(report["figures"][bar["name"]] == bar["value"] > 0 for bar in report["bars"])
+    beside = [yardstick["beside"] for yardstick in report["yardsticks"] if "beside" in yardstick]
+    assert all(report["figures"][figure] > 0 for figure in beside)
 
 
 @pytest.mark.processes
@@ -91,7 +93,7 @@ def test_log_benchmark_reports_in_the_form(tmp_path: Path) -> None:
     done = run("log", "--json", "--quick", "--directory", str(tmp_path))
     assert 0 == done.returncode, done.stderr
     report = json.loads(done.stdout)
-    assert {"name", "machine", "figures", "bars", "yardsticks"} == set(report)
+    assert {"name", "machine", "figures", "bars", "yardsticks", "took_seconds"} == set(report)
     assert "log" == report["name"]
     assert {"cpu", "cores", "load", "fsync_ms", "system", "python", "loop", "sqlite", "nats"} == set(
         report["machine"]

@@ -5,7 +5,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from bench.estimate import Start, bars_of, figure_of, figures_of, read
+from bench.estimate import FIRST, JOBS, Start, bars_of, figure_of, figures_of, is_chosen_on, read
 from bench.support.estimate.load import drawn, load_of
 from core.estimating.bands import StartEstimate
 from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded, WorkloadBound
@@ -80,6 +80,13 @@ def test_band_that_holds_too_much_is_a_miss_too(share: float, is_met: bool) -> N
     """It would say nothing of when."""
     bars = {bar.name: bar.met for bar in bars_of({"band_hit_rate": share, "estimate_p99_100k_ms": 1.0})}
     assert {"band_hit_rate": is_met, "estimate_p99_100k_ms": True} == bars
+
+
+def test_headline_is_a_stretch_on_which_nothing_was_chosen() -> None:
+    """The constants fit the stretches on which they were chosen better than they may fit any other."""
+    assert not is_chosen_on(FIRST, JOBS)
+    assert all(is_chosen_on(first, JOBS) for first in (0, 30_000, 39_999, 45_000))
+    assert not is_chosen_on(60_000, JOBS)
 
 
 def test_figure_is_drawn() -> None:

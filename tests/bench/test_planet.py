@@ -7,15 +7,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from bench import ablation, allocation, slo, start_latency
 from bench.allocation import figure_of
-from bench.support.planet.planet import REGIONS, Played, Size, fleet_of, gpus_in, load_of, offered, seeds_of
+from bench.support.planet.data import ByData, placed, read_share
+from bench.support.planet.planet import (
+    MIXED_TYPES,
+    REGIONS,
+    Played,
+    Size,
+    dealt,
+    fleet_of,
+    gpus_by_type,
+    gpus_in,
+    load_of,
+    offered,
+    seeds_of,
+    tenants_of,
+)
 from bench.support.report import Findings
+from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import SECOND
 from scenarios.scenario import ScenarioSpec
-from scenarios.schema.fleet import regions_of
+from scenarios.schema.fleet import plan_of, regions_of
+from scenarios.variant import could_hold
+from scenarios.variants.exhaustive import Exhaustive
+from scenarios.variants.federated import Federated
 from scenarios.workloads.mast import Mast
+from tests.builders import a_job, a_spec
 
 
 def chosen(options: Callable[[argparse.ArgumentParser], None], *words: str) -> argparse.Namespace:
@@ -118,9 +138,10 @@ def test_start_latency_in_small(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ablation_in_small(tmp_path: Path) -> None:
-    """All five designs, and beside them data on demand and the paper's preemption."""
+    """All five designs, and beside them data on demand and the paper's preemption. The order is reported and no bar."""
     found = ablation.run(tmp_path, is_quick=True)
-    assert ["order_holds"] == list(bars_of(found))
+    assert {} == bars_of(found)
+    assert {1, 2, 3, 4, 5} == {found.figures[f"design_{name}_place"] for name in ablation.DESIGNS}
     for name in (
         "design_6",
         "design_3",
@@ -151,6 +172,98 @@ def test_designs_are_compared_by_late_workloads(
     assert is_better == ablation.Outcome(*mine).is_better(ablation.Outcome(*theirs))
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param((0.0, 300, 0.95), (1, 0, 1), id="as many late, which the second measure tells apart"),
+        pytest.param((0.0, 300, 0.99), (0, 0, 0), id="as many late, and more given out"),
+        pytest.param((0.1, 300, 0.99), (1, 1, 0), id="more late"),
+    ],
+)
+def test_order_is_told_by_two_measures_and_by_each_alone(
+    second: tuple[float, float, float], expected: tuple[int, int, int]
+) -> None:
+    """The order by two measures may hold where neither measure alone has it."""
+    outcomes = {"6": ablation.Outcome(0.0, 300, 0.97), "3": ablation.Outcome(*second)}
+    found = ablation.order_figures(outcomes, seeds=1)
+    names = ("order_by_two_measures", "order_by_violations_alone", "order_by_allocation_alone")
+    assert expected == tuple(found[name] for name in names)
+    assert (2 - expected[0]) == found["design_6_place"]
+
+
+MIXED = Size(hours=20, gpus=600, load=1.2, warm_hours=1, is_mixed=True)
+
+
+def test_mixed_planet_has_three_types_in_each_region() -> None:
+    """The regions are as large as those of one type, and their nodes, racks and workers are numbered through."""
+    fleet, plain = fleet_of(MIXED), fleet_of(replace(MIXED, is_mixed=False))
+    assert gpus_in(plain) == gpus_in(fleet)
+    shares = [gpus / gpus_in(fleet) for gpus in gpus_by_type(fleet).values()]
+    assert [*MIXED_TYPES.values()] == pytest.approx(shares, abs=0.02)
+    for region in plan_of(fleet, "bench").regions:
+        groups = [group for inventory in region.inventories for group in inventory.groups]
+        assert {*MIXED_TYPES, "cpu"} == {group.gpu_type for group in groups}
+        assert 2 == region.agents
+        nodes = sorted(node for group in groups for node in range(group.first, group.first + group.count))
+        assert [*range(len(nodes))] == nodes
+        racks = [
+            group.rack_first + rack
+            for group in groups
+            for rack in range(-(-group.count // group.nodes_per_rack))
+        ]
+        assert len(racks) == len(set(racks)), "a rack has one GPU type"
+        names = [inventory.worker for inventory in region.inventories]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"), [(10, (5, 3, 2)), (3, (1, 1, 1)), (2, (1, 1, 0)), (1, (1, 0, 0)), (7, (4, 2, 1))]
+)
+def test_nodes_are_dealt_out_whole(nodes: int, expected: tuple[int, ...]) -> None:
+    """Each type has its share, rounded such that no node is missing."""
+    assert expected == tuple(dealt(nodes, MIXED_TYPES).values())
+
+
+def test_tenants_are_entitled_to_each_type() -> None:
+    """To their part of four fifths of each."""
+    fleet = fleet_of(MIXED)
+    tenant = tenants_of(fleet)["tenant-0"]
+    gpus = gpus_by_type(fleet)
+    assert {kind: round(gpus[kind] * 0.8 / 20) for kind in MIXED_TYPES} == {
+        kind: one.gpus for kind, one in tenant.entitled.items()
+    }
+
+
+def test_a_third_of_the_work_has_two_regions() -> None:
+    """The data of such work is in two regions that could both hold the work; the smallest region has none."""
+    fleet = fleet_of(MIXED)
+    load = load_of(MIXED, fleet, 1, Mast(workloads=1, hours=1, standing=1.0))
+    assert 1 / 3 == pytest.approx(read_share(load, fleet, 1), abs=0.04)
+    datasets, regions = placed((load,)), regions_of(fleet)
+    assert {"r0", "r1", "r2", "r3", "r4"} == {place for places in datasets.values() for place in places}
+    read = set()
+    for arrival in load.arrivals(fleet, random.Random("load/1")):
+        for dataset in arrival.spec.data:
+            home, copy = datasets[dataset]
+            assert home != copy
+            assert could_hold(regions[home], arrival.spec)
+            assert could_hold(regions[copy], arrival.spec)
+            read.add(dataset)
+    assert len(read) > 10
+    assert 0 == read_share(Mast(workloads=50, hours=1), fleet, 1)
+
+
+def test_early_binders_bind_where_the_data_is() -> None:
+    """A federation binds such work to the less loaded of two regions; late binding leaves the choice to the queue."""
+    fleet = fleet_of(MIXED)
+    datasets = {DatasetName("d"): (RegionName("r3"), RegionName("r4"))}
+    spec = a_spec(a_job(1, 1), data=(DatasetName("d"),))
+    early = ByData(Federated().binder(fleet), datasets)
+    assert early.bound(spec).regions in {(RegionName("r3"),), (RegionName("r4"),)}
+    assert (RegionName("r0"),) == early.bound(replace(spec, data=(), regions=(RegionName("r0"),))).regions
+    assert spec == ByData(Exhaustive().binder(fleet), datasets).bound(spec)
+
+
 def test_seeds_are_chosen() -> None:
     """By comma, or all."""
     assert (1, 2, 3, 4, 5) == seeds_of(chosen(allocation.options), allocation.SEEDS)
@@ -163,7 +276,11 @@ def test_hours_of_the_planet(tmp_path: Path) -> None:
     found = allocation.run(
         tmp_path, is_quick=False, chosen=chosen(allocation.options, "--seeds", "1", "--hours", "5")
     )
-    assert {"allocation_mean": True, "allocation_min_hourly": True} == bars_of(found)
+    assert found.figures["allocation_mean"] > 0.95, (
+        "three types miss the bar of 0.985, as docs/results/global.md tells"
+    )
+    assert found.figures["allocation_min_hourly"] > 0.94
+    assert 1 / 3 == pytest.approx(found.figures["reading_share"], abs=0.05)
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """A region of many nodes, partly held, and an agent that follows it: what the benchmarks of agents search."""
 
+import os
 import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -32,6 +34,9 @@ GPU_TYPE = "H100"
 POOL = "training"
 USED_SHARE = 0.84
 """Of GPUs that are held, as in the specification's own measurements (§6.4)."""
+ATTEMPTS_A_NODE = 1.3
+"""Attempts that hold GPUs, each on one node."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class AgentRegion:
@@ -42,9 +47,12 @@ class AgentRegion:
         self.dice = random.Random(seed)
         self._sequence = 0
         self._workloads = 0
+        resident = _resident_bytes()
         image = RegionImage.empty(SECTIONS)
         for event in (*self._joins(), *self._held()):
             image.fold(self._fact(event))
+        self.image_resident_bytes = _resident_bytes() - resident
+        """Growth of this process's memory while the image was folded."""
         self.agent = AllocationAgent(EAST, AgentName("a0"))
         at = Instant(0)
         self.state: AgentState = self.agent.initial(Images(at, None, {LOG: (image, self._sequence)}))
@@ -76,12 +84,18 @@ class AgentRegion:
             yield NodesJoined(WorkerName(f"w{number}"), Inventory(WorkerName(f"w{number}"), (group,)))
 
     def _held(self) -> Iterator[Event]:
-        """Each node holds 0 to 8 GPUs, most of them many."""
-        used = np.random.default_rng(7).choice(GPUS + 1, self.nodes, p=_shares())
-        for count in range(1, GPUS + 1):
-            chosen = tuple(np.flatnonzero(used == count).tolist())
-            if chosen:
-                yield self._granted(_job(count, len(chosen)), Spread(chosen, (1,) * len(chosen)))
+        """Grant each node 0 to 8 GPUs: to one attempt, or on so many full nodes to two that there are 1.3 attempts a node."""
+        dice = np.random.default_rng(7)
+        used = dice.choice(GPUS + 1, self.nodes, p=_shares())
+        full = np.flatnonzero(used == GPUS)
+        halved = round(ATTEMPTS_A_NODE * self.nodes) - np.count_nonzero(used)
+        assert 0 <= halved <= len(full), (halved, len(full))
+        parts = np.ones(self.nodes, dtype=np.int64)
+        parts[dice.permutation(full)[:halved]] = 2
+        for node in np.flatnonzero(used).tolist():
+            each = int(used[node]) // int(parts[node])
+            for _ in range(parts[node]):
+                yield self._granted(_job(each, 1), Spread((node,), (1,)))
 
     def _granted(self, job: JobSpec, spread: Spread) -> ClaimGranted:
         self._workloads += 1
@@ -128,6 +142,10 @@ class AgentRegion:
         told = time.perf_counter()
         self.agent.evolve(self.state, note)
         self.fold_spans.append(folded - begun + time.perf_counter() - told)
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
 def _shares() -> list[float]:

@@ -2,6 +2,9 @@
 `ablation` have in common.
 
 The whole plane is played in the simulated world, and all figures are folded from what became durable in its logs (core/figures/).
+Where a benchmark says so the planet is `MIXED`: each region has three GPU types, a third of all work reads data that lies in two
+regions only (bench/support/planet/data.py), and each region has two agents.
+
 Failures: now and then a GPU kills whatever has a task on its node, and more seldom up to 64 nodes lose their power at once and come
 back; every hour operators release what is in quarantine.
 
@@ -14,12 +17,14 @@ import argparse
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bench.support.planet.data import ByData, placed, reading
 from core.fact import Fact
 from core.figures.plane import PlaneFigures
 from core.nouns.instant import SECOND, Instant
@@ -36,7 +41,7 @@ from scenarios.faults.node_crash import NodeCrash
 from scenarios.play.operators import Operators
 from scenarios.play.run import Run
 from scenarios.scenario import ScenarioSpec
-from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.schema.fleet import FleetSpec, mixed, parts_of, regions_of
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.workload import TENANTS, Workload, gpus_of
 from scenarios.workloads.mast import Mast
@@ -60,6 +65,10 @@ TRIES, CLOSE = 24, 0.02
 """How often another number of workloads is tried, and how near to the load it may be: of another number all are drawn anew. A few that
 want 256 GPUs for two weeks make some percent of it, so that no number of workloads stands for a load."""
 LOOK_HOURS = 1.0
+MIXED_TYPES = {"H100": 0.5, "A100": 0.3, "V100": 0.2}
+"""Shares of each region's nodes. A guess: published is only that regions have several types."""
+READS_SHARE = 1 / 3
+"""Workloads that only two regions have the data for: MAST fig. 7 has 33 % with at most two candidate regions."""
 TENANT_NAMES = tuple(f"tenant-{number}" for number in range(TENANTS))
 """Whose the load is."""
 
@@ -76,6 +85,8 @@ class Size(Struct, frozen=True):
     """That do not count: the planet fills."""
     gpus_max: int | None = None
     """Of one workload."""
+    is_mixed: bool = False
+    """Whether regions have several GPU types and two agents each, and some work reads data."""
 
 
 class Onlooker(Witness):
@@ -102,38 +113,69 @@ class Played(Struct):
 
 def fleet_of(size: Size) -> FleetSpec:
     """Six regions."""
-    regions = {}
+    regions: dict[str, RegionSpec] = {}
     for number, share in enumerate(REGIONS):
         nodes = max(1, round(size.gpus * share / GPUS_PER_NODE))
-        workers = -(-nodes // WORKER_NODES)
-        regions[f"r{number}"] = RegionSpec(
-            nodes=nodes,
-            gpu_type=GPU_TYPE,
-            gpus_per_node=GPUS_PER_NODE,
-            workers=workers,
-            agents=1,
-            cpu_nodes=nodes,
-        )
+        if size.is_mixed:
+            counts = dealt(nodes, MIXED_TYPES)
+            parts = [_region_of(count, kind, agents=2) for kind, count in counts.items() if count]
+            regions[f"r{number}"] = mixed(parts)
+        else:
+            regions[f"r{number}"] = _region_of(nodes, GPU_TYPE, agents=1)
     return FleetSpec(regions)
+
+
+def _region_of(nodes: int, gpu_type: str, agents: int) -> RegionSpec:
+    return RegionSpec(
+        nodes=nodes,
+        gpu_type=gpu_type,
+        gpus_per_node=GPUS_PER_NODE,
+        workers=-(-nodes // WORKER_NODES),
+        agents=agents,
+        cpu_nodes=nodes,
+    )
+
+
+def dealt(nodes: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Return whole nodes by type, by largest remainders: all together are all nodes."""
+    exact = {kind: nodes * share / sum(shares.values()) for kind, share in shares.items()}
+    counts = {kind: int(count) for kind, count in exact.items()}
+    behind = sorted(shares, key=lambda kind: counts[kind] - exact[kind])
+    for kind in behind[: nodes - sum(counts.values())]:
+        counts[kind] += 1
+    return counts
 
 
 def gpus_in(fleet: FleetSpec) -> int:
     """All of them."""
-    return sum(gpus_of(region) for region in regions_of(fleet).values())
+    return sum(gpus_by_type(fleet).values())
+
+
+def gpus_by_type(fleet: FleetSpec) -> dict[str, int]:
+    """Return the GPUs of each type in all regions."""
+    found: Counter[str] = Counter()
+    for region in regions_of(fleet).values():
+        for part in parts_of(region):
+            found[part.gpu_type] += gpus_of(part)
+    return dict(found)
 
 
 def tenants_of(
     fleet: FleetSpec, share: float = ENTITLED_SHARE, names: Sequence[str] = TENANT_NAMES
 ) -> dict[str, TenantSpec]:
-    """All may ask for every level, and all are entitled to as much: to this share of the fleet together."""
-    entitled = EntitlementSpec(round(gpus_in(fleet) * share / len(names)))
-    return {name: TenantSpec(level=LEVEL_MAX, entitled={GPU_TYPE: entitled}) for name in names}
+    """All may ask for every level, and all are entitled to as much: to this share of the fleet's GPUs of each type together."""
+    entitled = {
+        kind: EntitlementSpec(round(gpus * share / len(names))) for kind, gpus in gpus_by_type(fleet).items()
+    }
+    return {name: TenantSpec(level=LEVEL_MAX, entitled=entitled) for name in names}
 
 
 def load_of(size: Size, fleet: FleetSpec, seed: int, like: Mast) -> Mast:
     """As many workloads of this sort as ask for the load, beside those of the start, by what this seed draws."""
     hours = size.warm_hours + size.hours
     load = replace(like, hours=hours, gpus_max=size.gpus_max, workloads=1)
+    if size.is_mixed:
+        load = reading(load, fleet, READS_SHARE)
     first = offered(load, fleet, seed)
     load = replace(load, workloads=max(1, round(size.load * gpus_in(fleet) * hours / 100)))
     found: list[tuple[float, Mast]] = []
@@ -258,6 +300,8 @@ class _Playing:
         self.witness = Onlooker(spec.plan)
         self.world = SimulatedWorld(spec.plan, seed, loop, witness=self.witness)
         self.run = Run(spec, seed, self.world, self.witness)
+        self.datasets = placed(spec.workload)
+        self.run.users.binder = ByData(self.run.binder, self.datasets)
         self.figures: PlaneFigures | None = None
         self.loop = loop
         self._before: list[Fact] = []
@@ -268,6 +312,7 @@ class _Playing:
         looking = None
         try:
             await self.run.begin()
+            await self._place_data()
             since = Instant(self.loop.now_ns() + round(self.warm_hours * HOUR * SECOND))
             figures = self.figures = PlaneFigures(since)
             for fact in self._before:
@@ -282,6 +327,12 @@ class _Playing:
         auditor = self.world.unit("auditor").state
         assert auditor is None or not auditor.violations, auditor.violations
         return self._played(figures, until)
+
+    async def _place_data(self) -> None:
+        operators = Operators(self.run.users)
+        for name, regions in self.datasets.items():
+            problems = await operators.place_dataset(name, regions, home=regions[0])
+            assert not problems, problems
 
     def _played(self, figures: PlaneFigures, until: Instant) -> Played:
         found = figures.figures(until) | {

@@ -1,0 +1,64 @@
+"""How long each benchmark takes, and a form of each of at most five minutes: `python -m bench --help` tells, `--short` plays that form.
+
+Minutes are by the clock, on two cores without other load, and most are rounded up: a report tells what it took. A benchmark of more than five minutes has options of its own that make it
+shorter: its short form has those, and the figures of a short form mean what they say, unlike those of `--quick`.
+"""
+
+from msgspec import Struct
+
+SHORT_MINUTES_MAX = 5.0
+
+
+class Duration(Struct, frozen=True):
+    """How long one benchmark takes."""
+
+    minutes: float
+    """As it is played without options."""
+    short: str = ""
+    """Options of the short form; empty: the benchmark as it is takes no more than five minutes."""
+    short_minutes: float = 0.0
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the benchmark needs no shorter form."""
+        return not self.short
+
+    @property
+    def text(self) -> str:
+        """Return the duration in words."""
+        whole = f"{self.minutes / 60:.0f} h" if self.minutes >= 120 else f"{self.minutes:g} min"
+        return whole if self.is_short else f"{whole}; --short: {self.short_minutes:g} min ({self.short})"
+
+
+DURATIONS: dict[str, Duration] = {
+    "ablation": Duration(30, "--seeds 1 --hours 1.5", 4),
+    "ack_latency": Duration(2),
+    "agent": Duration(2),
+    "agent_growth": Duration(1),
+    "allocation": Duration(500, "--seeds 1 --hours 8", 4),
+    "backfill": Duration(4),
+    "boot": Duration(4),
+    "bus": Duration(1),
+    "commit": Duration(3),
+    "crash": Duration(60, "--seeds 12", 4),
+    "decision": Duration(3),
+    "defrag": Duration(3),
+    "estimate": Duration(8, "--jobs 4000", 4),
+    "fairness": Duration(10, "--days 2", 4),
+    "global_rate": Duration(2),
+    "log": Duration(4),
+    "maintenance": Duration(3),
+    "packing": Duration(20, "--rules default --seeds 42", 3),
+    "packing_live": Duration(10, "--rules default --seeds 42", 3),
+    "plane_loss": Duration(12, "--down-seconds 120", 4),
+    "rate_limit": Duration(2),
+    "refused_look": Duration(1),
+    "remembered": Duration(3),
+    "scan": Duration(1),
+    "simulate": Duration(1),
+    "simulate_faults": Duration(2),
+    "slo": Duration(12, "--seeds 1", 4),
+    "start": Duration(2),
+    "start_latency": Duration(9, "--hours 8", 4),
+    "task_control": Duration(2),
+}
