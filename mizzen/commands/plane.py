@@ -43,8 +43,10 @@ def acknowledge(*, json: Json = False) -> None:
     count = on_plane(lambda bus, _: acknowledge_violations(bus))
     if json:
         tell_json({"acknowledged": count})
+    elif count:
+        print(f"violations put aside: {count}, in violations.<time>.jsonl beside the logs")
     else:
-        print(f"{count} violations are put aside, in violations.<time>.jsonl beside the logs")
+        print("no violation was found since the last acknowledgement; nothing has changed")
 
 
 @plane.command(name="accept-clock")
@@ -52,11 +54,14 @@ def accept_clock(
     log: Annotated[str, Parameter(name="LOG", help="`global`, or `region.NAME`.")], /, *, json: Json = False
 ) -> None:
     """Let a log go on whose keeper waits because its machine's clock is far from the log's time."""
-    from core.nouns.ids import LogName
+    from bus.port import Bus
     from mizzen.actions.plane_words import accept_clock as accept
-    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.plane_reads import check_log, on_plane
 
-    on_plane(lambda bus, _: accept(bus, LogName(log)))
+    async def let_go_on(bus: Bus, _: object) -> None:
+        await accept(bus, await check_log(bus, log))
+
+    on_plane(let_go_on)
     if json:
         tell_json({"accepted": log})
     else:
