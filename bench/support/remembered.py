@@ -33,6 +33,7 @@ from core.events.queue import (
 from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import Event, Fact, Head
 from core.images import GlobalImage, decode_image
+from core.images.versions import VERSIONS
 from core.messages.logs import FetchImage
 from core.nouns.ids import GLOBAL_LOG, DatasetName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
@@ -171,7 +172,7 @@ async def prepare(directory: Path, workloads: int, pending: int) -> dict[str, fl
     head = Head(GLOBAL_LOG, "bench", 1, row.sequence, b"bench remembered")
     _stand_on(directory, row, head)
     image = history.image.encode()
-    ImageFiles(directory, GLOBAL_LOG).keep(Snapshot(head, image), head)
+    ImageFiles(directory, GLOBAL_LOG).keep(Snapshot(head, image, VERSIONS.made_of), head)
     (directory / AUDITORS).write_bytes(history.image.encode(OF_THE_QUEUE))
     await _write_tail(directory, history)
     return {"snapshot_gb": len(image) / GB, "snapshot_bytes_a_workload": len(image) / workloads}
@@ -285,5 +286,6 @@ async def opened(role: str, url: str, directory: Path) -> Opened:
         told = json.loads(line)
         return Opened(spent, told["cpu"], told["VmRSS"], told["VmHWM"])
     finally:
-        child.kill()
+        if child.returncode is None:
+            child.kill()
         await child.wait()

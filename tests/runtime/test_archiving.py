@@ -99,8 +99,8 @@ async def test_reader_archives_if_facts_are_not_kept_for_ever(place: Place) -> N
     )
     unit = Unit("reader", member=GLOBAL_LOG)
     for plan, expected in (
-        (Plan("fleet", ()), ["reader.global"]),
-        (Plan("fleet", (), keep=DAY), ["reader.global", "archive.global"]),
+        (Plan("fleet", ()), ["reader.global/answering", "reader.global/folding"]),
+        (Plan("fleet", (), keep=DAY), ["reader.global/answering", "reader.global/folding", "archive.global"]),
     ):
         opened = await open_unit(plan, unit, around)
         tasks = opened.tasks()

@@ -23,6 +23,7 @@ from components import AllocationAgent, Auditor, JobQueue, Planner, RegionBroker
 from core.component import Component, Follow
 from core.fact import Fact, Head
 from core.images import Image, empty_image
+from core.images.versions import VERSIONS
 from core.messages.logs import HeadTold
 from core.nouns.ids import AgentName, LogName, RegionName, region_log
 from core.nouns.instant import SECOND, Instant
@@ -108,7 +109,7 @@ async def _write_beginning(region: BusyRegion, log: SqliteLog, store: SqliteStor
             image.fold(fact)
     encoded = image.encode()
     reader = await store.reader(LOG)
-    await reader.keep_snapshot(Snapshot(log.head, encoded))
+    await reader.keep_snapshot(Snapshot(log.head, encoded, VERSIONS.made_of))
     await reader.close()
     await _append(list(islice(region.life(), TAIL)), log)
     return len(encoded)
