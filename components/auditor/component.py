@@ -54,6 +54,8 @@ OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage"
 """Sections of the queue's image that checks read; the inputs of estimates and prices are not checked."""
 
 AT_ONCE = Instant(0)
+IMPOSSIBLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""Raised by the check or the fold of a fact that does not follow from the facts before."""
 
 
 class Audited(Note, frozen=True):
@@ -103,6 +105,8 @@ class AuditorState:
         """Facts beyond the cut."""
         self.rests_on: dict[LogName, int] = {}
         """Newest sequence by log that adopted images cite and that is not folded; until then checks across logs are skipped."""
+        self.given_up: set[LogName] = set()
+        """Logs with a fact that could not be folded; they are not checked from there on."""
         self.violations: list[Violation] = []
         """The oldest that are not acknowledged, `VIOLATIONS_KEPT_MAX` at most."""
         self.count = 0
@@ -178,6 +182,8 @@ class Auditor:
 
     def evolve(self, state: AuditorState, fact: Fact) -> AuditorState:
         """Take a fact, and fold the facts that may join the cut now."""
+        if fact.log in state.given_up:
+            return state
         if fact.log != NO_LOG:
             state.has_changed = True
             ahead = state.ahead[fact.log]
@@ -215,6 +221,7 @@ class Auditor:
         return state
 
     def _adopt(self, state: AuditorState, log: LogName, image: Image, sequence: int) -> None:
+        state.given_up.discard(log)
         state.images[log] = image
         state.sequences[log] = sequence
         state.waiting -= len(state.ahead.get(log, ()))
@@ -231,7 +238,7 @@ class Auditor:
             self._rest_on(state, GLOBAL_LOG, image.attempts.global_sequence)
 
     def _rest_on(self, state: AuditorState, log: LogName, sequence: int) -> None:
-        if state.sequences.get(log, 0) < sequence:
+        if log not in state.given_up and state.sequences.get(log, 0) < sequence:
             state.rests_on[log] = max(sequence, state.rests_on.get(log, 0))
 
     def _advance(self, state: AuditorState) -> None:
@@ -247,18 +254,37 @@ class Auditor:
 
     def _is_in_reach(self, state: AuditorState, fact: Fact) -> bool:
         cited = citation_of(fact.event)
-        return cited is None or state.sequences.get(cited[0], 0) >= cited[1]
+        return cited is None or cited[0] in state.given_up or state.sequences.get(cited[0], 0) >= cited[1]
 
     def _fold(self, state: AuditorState, log: LogName, fact: Fact) -> None:
         image = state.images[log]
-        if isinstance(image, GlobalImage):
-            self._check_global(state, fact, image)
-        else:
-            assert isinstance(image, RegionImage), log
-            self._check_region(state, fact, region_of(log), image)
+        try:
+            if isinstance(image, GlobalImage):
+                self._check_global(state, fact, image)
+            else:
+                assert isinstance(image, RegionImage), log
+                self._check_region(state, fact, region_of(log), image)
+        except IMPOSSIBLE as error:
+            self._give_up(state, fact, error)
+            return
         state.sequences[log] = fact.sequence
         if state.rests_on.get(log, 0) <= fact.sequence:
             state.rests_on.pop(log, None)
+
+    def _give_up(self, state: AuditorState, fact: Fact, error: Exception) -> None:
+        """Tell of a fact that cannot follow from those before; check its log no longer, and no other log against it."""
+        log = fact.log
+        text = f"{fact.event.__struct_config__.tag} cannot be folded ({error!r}); the log is not checked from here on"
+        self._keep(state, Violation(7, log, fact.sequence, text))
+        state.given_up.add(log)
+        state.rests_on.pop(log, None)
+        state.waiting -= len(state.ahead[log])
+        state.ahead[log].clear()
+        del state.images[log]
+        if log == GLOBAL_LOG:
+            state.queue = None
+        else:
+            del state.regions[region_of(log)], state.owners[region_of(log)]
 
     def _check_global(self, state: AuditorState, fact: Fact, image: GlobalImage) -> None:
         for text in check_global_fact(fact, image, {} if state.rests_on else state.regions):

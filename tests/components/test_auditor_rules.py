@@ -305,3 +305,19 @@ def test_broken_history_is_found_by_its_rule(name: str, monkeypatch: pytest.Monk
     assert {number} == {rule for rule, text in found(steps) if words in text}
     silence(name, monkeypatch)
     assert [] == [text for _, text in found(steps) if words in text]
+
+
+# A fact that cannot be folded.
+
+
+@pytest.mark.parametrize(
+    ("log", "event"),
+    [(EU_LOG, GangStarted(*attempt("w-9"))), (GLOBAL_LOG, WorkloadBound(WorkloadId("w-9"), 1, EU, 1))],
+)
+def test_fact_that_cannot_be_folded_is_told(log: LogName, event: Event) -> None:
+    """The auditor lives on: its log is checked no longer, and another one that cites it goes on being checked."""
+    stop: Step = (US_LOG, StopOrdered(*attempt("w-7"), EndCause.COMPLETED))
+    told = found(((log, event), (log, event), (US_LOG, granted(a_claim("w-2", award_sequence=3))), stop))
+    (impossible,) = [one for one in told if "cannot be folded (KeyError('w-9'" in one[1]]
+    assert (7, "the log is not checked from here on") == (impossible[0], impossible[1].split("; ")[1])
+    assert any("w-2.1" in text for _, text in told) is (log != GLOBAL_LOG)
