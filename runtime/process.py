@@ -200,8 +200,11 @@ ENDING = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "S
 def run_until_signalled(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run in a loop of its own until it raises, or until SIGTERM or SIGINT ends it in order."""
     # The cancellation is the signal's, and this is where the process ends: there is nobody left to raise it to.
-    with suppress(asyncio.CancelledError, KeyboardInterrupt):
-        run(_with_signals(work))
+    try:
+        with suppress(asyncio.CancelledError, KeyboardInterrupt):
+            run(_with_signals(work))
+    finally:
+        LIFE_LINE.end()
 
 
 async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

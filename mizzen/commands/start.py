@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, address_of_this_machine
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
+from core.nouns.instant import SECOND, Nanoseconds
 from mizzen.actions.log_archive import keep_from
 from mizzen.connect.join import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
 from mizzen.connect.plane import CREDENTIALS_VARIABLE, FLEET, FLEET_VARIABLE, read_plane
-from mizzen.terminal.options import Json
+from mizzen.terminal.options import HUNG_AFTER, Json, check_hung_after
 from mizzen.terminal.output import MISUSED, CommandError, explained
 from mizzen.terminal.worker_options import UNSAID, SpotOptions
 from runtime.clock import Clock, wall_now
@@ -32,6 +33,7 @@ from runtime.plane import CHECKPOINTS, spool_of
 from runtime.planning.solving import SolverProcess
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
 from runtime.status.violation_file import ViolationFile
+from runtime.supervision.life_line import LIFE_LINE
 from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
 from runtime.tasks.slots import CPU_SLOTS
@@ -44,6 +46,12 @@ OF_A_CREW = frozenset({"allocation_agent", "worker"})
 """Roles that several members of a region have."""
 _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 OF_ALL = frozenset({"auditor", "job_queue", "planner"})
+_HungAfter = Annotated[
+    int,
+    Parameter(
+        help="Seconds for which the event loop may stand still before the process ends, with all stacks on stderr; 0: for ever."
+    ),
+]
 
 
 def start(
@@ -83,13 +91,15 @@ def start(
         bool,
         Parameter(show=False, help="Whether a supervisor reports its death and starts it again."),
     ] = False,
+    hung_after: _HungAfter = HUNG_AFTER,
     json: Json = False,
 ) -> None:
     """Run one part of a plane until SIGTERM or SIGINT ends it."""
     with explained(UnknownLevel):
         set_up_logs(os.environ, default="info", is_json=True if json else None)
+    check_hung_after(hung_after)
     if join:
-        _join(role, join, region, member or name_of_this_machine(), directory, slots, host, spot)
+        _join(role, join, region, member or name_of_this_machine(), directory, slots, host, spot, hung_after)
         return
     if spot.said:
         text = f"{next(iter(spot.said))} is for a worker that joins a plane; give --join, or say it in the fleet file"
@@ -101,11 +111,20 @@ def start(
     url = _url(nats or os.environ.get(URL_VARIABLE, "") or _granted_url(plan.fleet))
     kept = log_kept_by(unit)
     units = [unit] if kept is None or not reader else [unit, Unit("reader", unit.region, kept)]
-    _run(plan, units, _Place(url, directory, host or LOOPBACK, directory / CHECKPOINTS, supervised))
+    place = _Place(url, directory, host or LOOPBACK, directory / CHECKPOINTS, hung_after, supervised)
+    _run(plan, units, place)
 
 
 def _join(
-    role: str, where: str, region: str, member: str, directory: Path, slots: int, host: str, spot: SpotOptions
+    role: str,
+    where: str,
+    region: str,
+    member: str,
+    directory: Path,
+    slots: int,
+    host: str,
+    spot: SpotOptions,
+    hung_after: int,
 ) -> None:
     """Add this machine to a plane that others keep up. Raises CommandError."""
     if role != "worker":
@@ -124,7 +143,7 @@ def _join(
     reached = host or (LOOPBACK if server == LOOPBACK else address_of_this_machine(server))
     is_here = bool(plane.directory) and Path(plane.directory).is_dir()
     checkpoints = Path(plane.directory) / CHECKPOINTS if is_here else None
-    _run(plan, [Unit("worker", joined, member)], _Place(url, directory, reached, checkpoints))
+    _run(plan, [Unit("worker", joined, member)], _Place(url, directory, reached, checkpoints, hung_after))
 
 
 class _Place(Struct, frozen=True):
@@ -136,10 +155,14 @@ class _Place(Struct, frozen=True):
     """Under which other nodes reach tasks."""
     checkpoints: Path | None
     """Of programs that name no place; None: in the worker's spool."""
+    hung_after: int
+    """Seconds that the event loop may stand still, where no supervisor looks for that; 0: for ever."""
     is_supervised: bool = False
 
 
 def _run(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
+    if not place.is_supervised:
+        LIFE_LINE.end_when_hung(Nanoseconds(place.hung_after * SECOND))
     with explained(BusError, HostError, LogError, SpoolError):
         run_until_signalled(lambda: _serve(plan, units, place))
 

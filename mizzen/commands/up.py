@@ -15,11 +15,10 @@ from cyclopts import Parameter
 from bus.errors import BusError
 from bus.server import LOOPBACK
 from core.nouns.instant import SECOND, Nanoseconds
-from core.nouns.limits import UNANSWERED_MAX
 from mizzen.actions.log_archive import keep_from
 from mizzen.connect.plane import DIRECTORY, FILE, read_plane
 from mizzen.jobs.file import JobFileError, load_job
-from mizzen.terminal.options import Json
+from mizzen.terminal.options import HUNG_AFTER, Json, check_hung_after
 from mizzen.terminal.output import (
     FAILED,
     INTERRUPTED,
@@ -43,7 +42,6 @@ from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, with_
 
 SUMMARY = "summary.json"
 SHOWN_MAX = 20
-HUNG_AFTER = UNANSWERED_MAX // SECOND
 PORTS = 1 << 16
 
 
@@ -71,8 +69,7 @@ def up(
     """Start a plane and keep it up, or play a scenario in real processes and say what came of it."""
     with explained(UnknownLevel):
         set_up_logs(os.environ, default="error", is_json=True if json else None)
-    if hung_after < 0:
-        raise CommandError(f"--hung-after: {hung_after} is less than 0", MISUSED)
+    check_hung_after(hung_after)
     if not 0 <= port < PORTS:
         raise CommandError(f"--port: {port} is not between 0 and {PORTS - 1}", MISUSED)
     is_scenario = file is not None and _is_scenario(file)

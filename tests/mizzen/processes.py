@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from bus.port import Bus
 from bus.server import NatsServer
 
 HOUSE = Path(__file__).resolve().parents[2]
+MIZZEN = ("-m", "mizzen")
 PATIENCE_SECONDS = 30.0
 """A process starts in a second; on a machine that is busy beyond measure it may take so long."""
 END_SECONDS = 10.0
@@ -29,7 +30,7 @@ class Plane:
         self.user = user
         self.processes: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, program: Sequence[str] = MIZZEN) -> subprocess.Popen[str]:
         """`mizzen start` with these words; its log lines go into a file, to be read by `said`."""
         log = self.directory / f"{len(self.processes)}.log"
         environment = {**os.environ, "MIZZEN_NATS_URL": self.url}
@@ -37,8 +38,7 @@ class Plane:
             process = subprocess.Popen(
                 [
                     sys.executable,
-                    "-m",
-                    "mizzen",
+                    *program,
                     "start",
                     *words,
                     "--directory",

@@ -11,12 +11,13 @@ from bus.errors import BusError
 from core.messages.base import Message
 from core.messages.logs import AskHead, FetchImage, HeadAnswer, ImagePage
 from core.messages.queue import CancelWorkload, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
-from core.nouns.ids import RegionName, WorkloadId, region_log
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.instant import seconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec, Phase, Program, WorkloadSpec
 from mizzen.cli import main
 from runtime.tasks.processes import marked_under
+from scenarios.worlds.processes.unit_main import HANGS
 from tests.mizzen.processes import END_SECONDS, PATIENCE_SECONDS, Plane, plane, until, until_true
 
 pytestmark = pytest.mark.processes
@@ -97,6 +98,28 @@ async def test_process_waits_for_a_server(tmp_path: Path) -> None:
         assert 0 == await made.ended(process)
         assert "secret" not in made.said(process)
         assert "Traceback" not in made.said(process)
+
+
+HANGING = "import sys; from scenarios.worlds.processes.unit_main import main; sys.exit(main(sys.argv[1:]))"
+"""A unit which a signal gives a decision without end."""
+
+
+async def test_process_that_hangs_ends_by_itself(tmp_path: Path) -> None:
+    """With its stacks on stderr and exit code 1, so that a container is started again; one that answers lives on, and so does one that may hang."""
+    async with plane(tmp_path) as made:
+        hanging = made.start("job_queue", "--hung-after", "3", program=("-c", HANGING))
+        assert isinstance(await _answer(made, AskHead(GLOBAL_LOG)), HeadAnswer)
+        may_hang = made.start(*STORE, "--hung-after", "0", program=("-c", HANGING))
+        assert isinstance(await _answer(made, AskHead(LOG)), HeadAnswer)
+        may_hang.send_signal(HANGS)
+        await asyncio.sleep(3.5)
+        assert isinstance(await _answer(made, AskHead(GLOBAL_LOG)), HeadAnswer)
+        hanging.send_signal(HANGS)
+        assert 1 == await made.ended(hanging)
+        assert "Timeout (0:00:03)!" in made.said(hanging)
+        assert "in _decide_without_end" in made.said(hanging)
+        assert may_hang.poll() is None
+    assert 2 == await asyncio.to_thread(main, ["start", "job_queue", "--hung-after", "-1"])
 
 
 async def _answer(made: Plane, message: Message) -> Message:
