@@ -44,6 +44,8 @@ class Health:
             return "it has died, and is about to start again"
         if life.host is not None and life.host.state is None:
             return "it waits for the logs that it follows"
+        if life.host is not None and life.host.guard is not None and life.host.guard.waits_for:
+            return life.host.guard.waits_for
         if life.host is not None and not life.host.is_open:
             return "its log cannot be opened, because the disk is full"
         kept = log_kept_by(unit)

@@ -13,6 +13,7 @@ from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.limits import CLOCK_APART_MAX
 from core.nouns.reasons import Reason
 from runtime.clock import Clock
+from runtime.health.serving import Health
 from runtime.host_status import HostStatus
 from runtime.wiring import OpenUnit, Plan, RegionPlan, Surroundings, Unit, open_unit
 from tests.runtime.aids import FLEET, Place, Running, count, in_virtual_time, virtual
@@ -56,6 +57,12 @@ class Keeper:
         """As its status says."""
         assert self.life is not None
         return HostStatus(self.life.host).waits_for()
+
+    async def health(self) -> str:
+        """As a health check of its container tells it."""
+        assert self._opened is not None
+        health = Health(self.place.network.endpoint("health"), [QUEUE], {QUEUE.name: self._opened})
+        return await health.problem()
 
     async def says(self) -> str:
         """`yes`, or the reason for which it refuses a request."""
@@ -199,3 +206,17 @@ async def test_plane_that_was_down_for_days_starts(place: Place) -> None:
     await place.sleep(5 * 86_400)
     await keeper.start()
     assert ("", Reason.UNKNOWN_WORKLOAD) == (keeper.waits_for, await keeper.says())
+
+
+@virtual
+async def test_health_check_tells_what_the_clock_is_waited_for(place: Place) -> None:
+    """Before the log is opened, and after the clock has jumped; no disk is full. Once the word is given, all is well."""
+    keeper = await one_from_the_future(place)
+    await keeper.start()
+    assert keeper.waits_for
+    assert f"job_queue: {keeper.waits_for}" == await keeper.health()
+    assert await keeper.word()
+    assert "" == await keeper.health()
+    keeper.wrong = -5 * HOUR
+    await place.sleep(60)
+    assert "has jumped back by 5.0 h" in await keeper.health()
