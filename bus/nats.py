@@ -61,6 +61,8 @@ CLIENT_BYTES_MAX = 1024 * 1024
 """What may wait in the client's own buffer before the outbox is used: some milliseconds of a fast loopback."""
 CLIENT_BUFFER = 64 * 1024 * 1024
 """Beyond this the client's `publish` would wait. It is never reached: CLIENT_BYTES_MAX and a message are far below."""
+FORBIDDEN = "permissions violation"
+"""In the error with which the server drops what its permissions do not allow."""
 YIELD_EVERY = 64
 """Messages that the outbox hands over before others may run."""
 
@@ -278,6 +280,9 @@ class NatsConnection:
             is_ordinary = isinstance(error, (OSError, StaleConnectionError))  # a server that is away or left
             tell = logger.debug if is_ordinary else logger.warning
             tell("nats_error", connection=self.name, problem=repr(error))
+            if FORBIDDEN in str(error).lower():
+                for counts in self._endpoints:
+                    counts.forbidden += 1
             socket = client._transport  # noqa: SLF001  # the only way to it
             if not client.is_connected and socket is not None:
                 # A server that lets us in no longer answers each try with this; its socket would stay open.

@@ -40,6 +40,17 @@ class BusCounts(Struct):
     heals each; the count is a lower bound."""
     dead_letters: int = 0
     reconnects: int = 0
+    forbidden: int = 0
+    """Messages, and ears, that the server refused by its permissions. It names no endpoint: each of the connection counts them."""
+
+    def losses(self) -> dict[str, int]:
+        """Return what a unit's status tells of them, by the names in runtime/status/unit_status.py."""
+        return {
+            "lost": self.lost,
+            "dead_letters": self.dead_letters,
+            "reconnects": self.reconnects,
+            "forbidden": self.forbidden,
+        }
 
 
 class Subscription(Protocol):

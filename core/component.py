@@ -5,6 +5,7 @@ messages and begins the effects. `decide` reads the state and may refuse; `evolv
 timers: when the instant it names has passed, the host says `Woken`, and says it again at once if it is still past.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
@@ -132,3 +133,11 @@ class Forgetful(Protocol):
 
     def forget_memos(self, state: Any) -> None:  # Any: as above
         """Empty them. No decision may change by it."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A component that itself loses a part of what it hears."""
+
+    def losses(self, state: Any) -> Mapping[str, int]:  # Any: as above
+        """Return what was lost since the start, by the names in runtime/status/unit_status.py."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from core.component import Counting
 from core.messages.units import AsideMessage
 from runtime.host import Host
 
@@ -15,7 +16,10 @@ class HostStatus:
     def losses(self) -> dict[str, int]:
         """Return what was lost, dropped, refused or read again since the start."""
         counts, followed = self._host.counts, [following.counts for following in self._host.followings]
+        component, state = self._host.component, self._host.state
+        own = component.losses(state) if isinstance(component, Counting) and state is not None else {}
         return {
+            **own,
             "inbox_lost": counts.inbox_lost,
             "unexpected": counts.unexpected,
             "put_aside": counts.put_aside,

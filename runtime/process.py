@@ -30,7 +30,7 @@ from runtime.health.serving import Health
 from runtime.loop import run
 from runtime.shutdown_digest import log_stop
 from runtime.status.put_aside import Suspects
-from runtime.status.unit_status import identity_of
+from runtime.status.unit_status import Losses, identity_of
 from runtime.supervision.life_line import LIFE_LINE
 from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
@@ -75,6 +75,8 @@ class Ground(Struct, frozen=True):
     doer: Doer | None = None
     suspects: Suspects | None = None
     """Messages on which earlier lives of the unit have failed; None: they are forgotten with each life."""
+    beside: Losses | None = None
+    """Losses of what serves beside the unit, which the unit's status tells with its own."""
 
 
 async def run_together(tasks: Iterable[Task]) -> None:
@@ -136,11 +138,13 @@ async def run_process(
     *,
     is_supervised: bool = False,
     health: Path | None = None,
+    beside: Mapping[str, Losses] | None = None,
 ) -> None:
     """Run units over one connection, and what is under them (by the unit's name), until cancelled.
 
     A unit starts once the one before it has its log. Waits for a server that is not there yet. Raises the first of
-    whatever `run_unit` raises, and ServerTooOld. `health` is the socket on which the process tells of its health.
+    whatever `run_unit` raises, and ServerTooOld. `health` is the socket on which the process tells of its health. `beside` has the losses of
+    what serves beside a unit, by the unit's name.
     """
     connection = await connected(url, plan.fleet, bus_name_of(units[0]))
     store = SqliteStore(directory)
@@ -156,7 +160,9 @@ async def run_process(
             begun.set()
 
         suspects = Suspects(directory / SUSPECTS / f"{unit.name}.json", BUILD, wall_now)
-        ground = Ground(connection.endpoint, store, nodes.get(unit.name), suspects)
+        ground = Ground(
+            connection.endpoint, store, nodes.get(unit.name), suspects, (beside or {}).get(unit.name)
+        )
         await run_unit(plan, unit, ground, opened, is_supervised=is_supervised)
 
     # One after the other: before a keeper has its log, a reader might tell of a file that is not the log.
@@ -240,6 +246,7 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
         doer=ground.doer,
         identity=identity_of(unit.name, BUILD),
         suspects=ground.suspects,
+        beside=ground.beside,
     )
     try:
         life = await open_unit(plan, unit, around)

@@ -227,6 +227,7 @@ class Reader:
             newest = await self._reader.head()
         except LogError as error:
             logger.error("log_unreadable", log=self.log, error=str(error))
+            self._unanswered += len(self._waiting)
             self._waiting.clear()
             return
         self.images.keep(encoded)

@@ -36,7 +36,7 @@ from runtime.images import check_fleet, load_image
 from runtime.keeping.clock_guard import ClockGuard
 from runtime.reader import Reader
 from runtime.status.put_aside import Suspects
-from runtime.status.unit_status import Identity, StatusReporter
+from runtime.status.unit_status import Identity, Losses, StatusReporter
 from store.port import LogReader, LogStore
 
 BUILD = "0.1.0"
@@ -161,6 +161,8 @@ class Surroundings(Struct):
     status_interval: Nanoseconds = STATUS_INTERVAL
     suspects: Suspects | None = None
     """Messages on which earlier lives of the unit have failed."""
+    beside: Losses | None = None
+    """Losses of what serves beside the unit, which the unit's status tells with its own."""
     decides_twice: bool = False
     """Whether every decision is taken twice and compared, memos emptied in between: purity, tested."""
 
@@ -226,7 +228,13 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
         clock = around.clock(around.now(), Instant(0))
         is_worker = unit.role == "worker"
         life.reporter = StatusReporter(
-            around.identity, part, around.bus, clock, is_worker=is_worker, interval=around.status_interval
+            around.identity,
+            part,
+            around.bus,
+            clock,
+            is_worker=is_worker,
+            interval=around.status_interval,
+            beside=around.beside,
         )
     return life
 

@@ -151,6 +151,10 @@ class Auditor:
         """Return the time of the next full check, None while no fact has come since the last; at once while violations are untold."""
         return AT_ONCE if state.untold else self.audit_due(state)
 
+    def losses(self, state: AuditorState) -> dict[str, int]:
+        """Return the statuses that the roster did not keep."""
+        return {"units_not_kept": state.roster.not_kept}
+
     def audit_due(self, state: AuditorState) -> Instant | None:
         """Return the time of the next full check; None while no fact has come since the last."""
         return state.audit_at if state.has_changed else None

@@ -29,6 +29,8 @@ class Roster:
         self._heard: dict[str, Heard] = {}
         self._names = sorted(self._planned)
         self._swept_at = at
+        self.not_kept = 0
+        """Statuses that were not kept, because the units of others fill the roster."""
 
     def hear(self, status: UnitStatus, at: Instant) -> None:
         """Keep a unit's status; another life than before is a restart."""
@@ -38,6 +40,7 @@ class Roster:
                 if len(self._names) >= UNITS_KEPT_MAX or after(self._swept_at, SWEEP_INTERVAL) <= at:
                     self._sweep(at)
                 if len(self._names) >= UNITS_KEPT_MAX:
+                    self.not_kept += 1
                     return
                 insort(self._names, status.unit)
             self._heard[status.unit] = Heard(status, at)

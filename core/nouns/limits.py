@@ -527,7 +527,7 @@ WORKER_STATUS_FACTOR = 6
 STATUS_MISSED_MAX = 3
 """A unit is shown as silent when so many of its statuses have not come: two may be lost."""
 UNITS_KEPT_MAX = 100_000
-"""Units of which the auditor keeps the newest status, some 2 KB each. Further ones are not kept, and their number is shown."""
+"""Units of which the auditor keeps the newest status, some 2 KB each. The statuses of further ones are counted (`units_not_kept`)."""
 UNIT_FORGOTTEN_AFTER: Nanoseconds = seconds(24 * 3600)
 """A unit that the plan does not name, as an agent that was added by hand, is forgotten so long after its newest status."""
 UNITS_SHOWN_MAX = 500

@@ -4,7 +4,8 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ from runtime.loop import run
 from runtime.plane import CHECKPOINTS, spool_of
 from runtime.planning.solving import SolverProcess
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
+from runtime.status.unit_status import Losses
 from runtime.status.violation_file import ViolationFile
 from runtime.supervision.life_line import LIFE_LINE
 from runtime.tasks.errors import SpoolError
@@ -172,12 +174,15 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
     clock = Clock(asyncio.get_running_loop(), wall_now())
     nodes: dict[str, Nodes] = {}
     outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
+    servers: dict[str, OutputServer] = {}
+    beside: dict[str, Losses] = {}
     for unit in units:
         if unit.role == "worker":
             path = spool_of(place.directory, unit.region, unit.member)
             spool = TaskSpool(unit.name, clock, path, host=place.host, checkpoints=place.checkpoints)
             nodes[unit.name] = spool
-            outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool)))
+            outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool, servers)))
+            beside[unit.name] = partial(_losses, servers, unit.name)
         elif unit.role == "planner":
             nodes[unit.name] = SolverProcess()
         elif unit.role == "auditor":
@@ -190,6 +195,7 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
         nodes,
         is_supervised=place.is_supervised,
         health=Path(named) if (named := os.environ.get(HEALTH_VARIABLE, "")) else None,
+        beside=beside,
     )
     try:
         await run_together([("units", lives), *outputs])
@@ -197,8 +203,15 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
         raise deaths.exceptions[0] from deaths
 
 
-async def _serve_output(plan: Plan, unit: Unit, url: str, spool: TaskSpool) -> None:
-    """Over a connection of its own: a task's output is no reason for the worker to be late."""
+def _losses(servers: Mapping[str, OutputServer], worker: str) -> Mapping[str, int]:
+    """Return the losses of a worker's server of output; none before that is connected."""
+    return servers[worker].losses() if worker in servers else {}
+
+
+async def _serve_output(
+    plan: Plan, unit: Unit, url: str, spool: TaskSpool, servers: dict[str, OutputServer]
+) -> None:
+    """Over a connection of its own: a task's output is no reason for the worker to be late. The worker's status tells the losses."""
     name = f"output.{bus_name_of(unit)}"
     connection = await connected(url, plan.fleet, name)
     server = OutputServer(
@@ -208,6 +221,7 @@ async def _serve_output(plan: Plan, unit: Unit, url: str, spool: TaskSpool) -> N
         connection.endpoint(name),
         Clock(asyncio.get_running_loop(), wall_now()),
     )
+    servers[unit.name] = server
     try:
         await server.run()
     finally:

@@ -6,7 +6,8 @@ A count that has grown since the status before is a line at warning, so that no 
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import structlog
@@ -35,14 +36,20 @@ COUNTS = {
     "not_said": "messages too large, or to a name that no subject can have",
     "lost": "messages lost with a broken connection or a full outbox",
     "dead_letters": "bytes that are no message",
+    "forbidden": "messages that the NATS server refused by its permissions",
     "reconnects": "connections to the bus that broke and came back",
     "gaps": "reads of facts that were announced and not heard",
     "refused": "images and announcements of a wrong keeper",
-    "asks_lost": "reads of the log that did not fit the reader's inbox",
+    "asks_lost": "reads of the log, or of tasks' output, that did not fit an inbox",
     "unanswered": "reads of the log that could not be answered",
     "log_full": "batches that did not fit the disk",
+    "units_not_kept": "statuses of units beyond those that the auditor keeps",
 }
 """Every count of losses that a unit can tell, with its meaning."""
+
+
+Losses = Callable[[], Mapping[str, int]]
+"""Returns what was lost, dropped, refused or read again since the start, by the names in `COUNTS`."""
 
 
 class Told(Protocol):
@@ -101,8 +108,11 @@ class StatusReporter:
         *,
         is_worker: bool = False,
         interval: Nanoseconds = STATUS_INTERVAL,
+        beside: Losses | None = None,
     ) -> None:
-        """`interval` is the time between two statuses that are told unasked; a worker's is six times as long."""
+        """`interval` is the time between two statuses that are told unasked; a worker's is six times as long. `beside` gives the losses
+        of what serves beside the part over a connection of its own.
+        """
         self._identity = identity
         self._part = part
         self._bus = bus
@@ -110,6 +120,7 @@ class StatusReporter:
         self._wake = Wake(clock)
         self._interval = Nanoseconds(interval * WORKER_STATUS_FACTOR) if is_worker else interval
         self._is_worker = is_worker
+        self._beside = beside
         self._began = clock.now()
         self._told: dict[str, int] = {}
         self._late = 0
@@ -163,10 +174,7 @@ class StatusReporter:
         self._late = 0
 
     def _losses(self) -> dict[str, int]:
-        bus = self._bus.counts
-        return {
-            **self._part.losses(),
-            "lost": bus.lost,
-            "dead_letters": bus.dead_letters,
-            "reconnects": bus.reconnects,
-        }
+        losses = Counter({**self._part.losses(), **self._bus.counts.losses()})
+        if self._beside is not None:
+            losses.update(self._beside())
+        return losses

@@ -45,7 +45,8 @@ class OutputServer:
         self._bus = bus
         self._clock = clock
         self._wake = Wake(clock)
-        self._asked: deque[tuple[Parcel, str]] = deque(maxlen=INBOX_MAX)
+        self._asked: deque[tuple[Parcel, str]] = deque()
+        self._asks_lost = 0
 
     async def run(self) -> None:
         """Answer, for ever."""
@@ -63,6 +64,10 @@ class OutputServer:
         """Let go of its timer."""
         self._wake.close()
 
+    def losses(self) -> dict[str, int]:
+        """Return what was lost or refused since the start, as the worker's status tells it beside the worker's own."""
+        return {"asks_lost": self._asks_lost, **self._bus.counts.losses()}
+
     async def _listen(self, scope: tuple[str, ...]) -> None:
         while True:
             try:
@@ -74,6 +79,9 @@ class OutputServer:
 
     def _hear(self, parcel: Parcel, reply_to: str) -> None:
         if isinstance(parcel.message, ReadOutput | FindOutput) and reply_to:
+            if len(self._asked) >= INBOX_MAX:
+                self._asks_lost += 1
+                return
             self._asked.append((parcel, reply_to))
             self._wake.ring()
 

@@ -24,8 +24,9 @@ END_SECONDS = 10.0
 class Plane:
     """A NATS server, and whatever was started on it."""
 
-    def __init__(self, url: str, directory: Path, user: Bus) -> None:
+    def __init__(self, url: str, directory: Path, user: Bus, connection: NatsConnection) -> None:
         self.url = url
+        self.connection = connection
         self.directory = directory
         self.user = user
         self.processes: list[subprocess.Popen[str]] = []
@@ -72,7 +73,7 @@ async def plane(directory: Path) -> AsyncIterator[Plane]:
     server = NatsServer({"PATH": os.environ.get("PATH", "")})
     url = (await server.start()).url
     connection = await NatsConnection.connect(url, "mizzen", "user")
-    made = Plane(url, directory, connection.endpoint("client.user"))
+    made = Plane(url, directory, connection.endpoint("client.user"), connection)
     try:
         yield made
     finally:

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from bus.catalogue import STATUS, subject_of
 from bus.errors import BusError
+from bus.port import Address
+from core.codec import Parcel
 from core.messages.base import Message
 from core.messages.logs import AskHead, FetchImage, HeadAnswer, ImagePage
+from core.messages.output import ReadOutput
 from core.messages.queue import CancelWorkload, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
-from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
+from core.messages.units import UnitStatus
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import seconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec, Phase, Program, WorkloadSpec
@@ -22,7 +27,8 @@ from tests.mizzen.processes import END_SECONDS, PATIENCE_SECONDS, Plane, plane, 
 
 pytestmark = pytest.mark.processes
 
-LOG = region_log(RegionName("here"))
+HERE = RegionName("here")
+LOG = region_log(HERE)
 STORE = ("placement_store", "--region", "here")
 ALL_ROLES = (
     ("job_queue",),
@@ -120,6 +126,37 @@ async def test_process_that_hangs_ends_by_itself(tmp_path: Path) -> None:
         assert "in _decide_without_end" in made.said(hanging)
         assert may_hang.poll() is None
     assert 2 == await asyncio.to_thread(main, ["start", "job_queue", "--hung-after", "-1"])
+
+
+TELLING = """
+import sys
+from core.nouns import limits
+limits.STATUS_INTERVAL, limits.WORKER_STATUS_FACTOR = 100_000_000, 1
+from mizzen.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""A unit that tells its status ten times a second."""
+
+
+async def test_worker_tells_what_its_server_of_output_loses(tmp_path: Path) -> None:
+    """The server has a connection of its own, and no status."""
+    async with plane(tmp_path) as made:
+        told: list[UnitStatus] = []
+
+        def hear(parcel: Parcel, _: str) -> None:
+            assert isinstance(parcel.message, UnitStatus)
+            told.append(parcel.message)
+
+        await made.user.listen(Address(STATUS.noun), hear)
+        process = made.start("worker", "--region", "here", program=("-c", TELLING))
+
+        async def is_told() -> bool:
+            asked = ReadOutput(HERE, WorkerName("w0"), WorkloadId("w-1"), 1, "main", 0, 0, 1)
+            made.connection.deliver_raw(subject_of("mizzen", asked), b"no message")
+            return bool(told) and told[-1].counts.get("dead_letters", 0) > 0
+
+        await until_true(is_told, PATIENCE_SECONDS, lambda: made.said(process))
+        assert "worker.here.w0" == told[-1].unit
 
 
 async def _answer(made: Plane, message: Message) -> Message:

@@ -1,6 +1,7 @@
 """Each unit tells its status: at its start, every ten seconds, and when it is asked; a count that grew is a warning."""
 
 import contextvars
+from pathlib import Path
 
 from structlog.testing import capture_logs
 
@@ -143,3 +144,9 @@ def test_identity_says_what_the_supervisor_knows() -> None:
     alone = identity_of(UNIT, "1", {"MIZZEN_RESTARTS": "many"})
     assert (0, "") == (alone.restarts, alone.last_end)
     assert known.life != alone.life
+
+
+def test_every_count_is_in_the_page_for_operators() -> None:
+    """With what to do about it."""
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    assert [] == [name for name in COUNTS if f"`{name}`" not in page]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.codec import Parcel
 from core.effects import StartShare
 from core.messages.base import Refused
 from core.messages.output import OutputPage, ReadOutput
@@ -162,6 +163,20 @@ async def test_output_is_answered_over_the_bus(place: Place) -> None:
     assert Reason.UNKNOWN_TASK == answer.reason
     running.cancel()
     await asyncio.wait([running])
+    server.close()
+
+
+@virtual
+async def test_requests_for_output_are_bounded(place: Place) -> None:
+    """What does not fit is lost and counted."""
+    bus = place.network.endpoint("output.here.w0")
+    server = OutputServer(RegionName("here"), WorkerName("w0"), Path("/nonexistent"), bus, place.clock())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runtime.tasks.output.INBOX_MAX", 2)
+        for number in range(5):
+            server._hear(Parcel(f"client.{number}", "client", asked(0)), "inbox")
+    bus.counts.lost = 1
+    assert {"asks_lost": 3, "lost": 1} == {name: lost for name, lost in server.losses().items() if lost}
     server.close()
 
 
