@@ -247,6 +247,7 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
         identity=identity_of(unit.name, BUILD),
         suspects=ground.suspects,
         beside=ground.beside,
+        life_line=LIFE_LINE,
     )
     try:
         life = await open_unit(plan, unit, around)

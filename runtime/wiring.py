@@ -36,7 +36,7 @@ from runtime.images import check_fleet, load_image
 from runtime.keeping.clock_guard import ClockGuard
 from runtime.reader import Reader
 from runtime.status.put_aside import Suspects
-from runtime.status.unit_status import Identity, Losses, StatusReporter
+from runtime.status.unit_status import Beats, Identity, Losses, StatusReporter
 from store.port import LogReader, LogStore
 
 BUILD = "0.1.0"
@@ -163,6 +163,8 @@ class Surroundings(Struct):
     """Messages on which earlier lives of the unit have failed."""
     beside: Losses | None = None
     """Losses of what serves beside the unit, which the unit's status tells with its own."""
+    life_line: Beats | None = None
+    """Beats in the unit's event loop; None: nothing does."""
     decides_twice: bool = False
     """Whether every decision is taken twice and compared, memos emptied in between: purity, tested."""
 
@@ -235,6 +237,7 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
             is_worker=is_worker,
             interval=around.status_interval,
             beside=around.beside,
+            life_line=around.life_line,
         )
     return life
 

@@ -49,6 +49,8 @@ class UnitStatus(Message, frozen=True, tag="unit-status"):
     counts: dict[str, int] = {}
     """What was lost, dropped, refused or read again since the start, by the names in runtime/status/unit_status.py; zeros are left out."""
     aside: tuple[AsideMessage, ...] = ()
+    grown: tuple[str, ...] = ()
+    """Names of the counts that grew within the last two intervals, as far as the unit has told statuses since its start."""
     waits_for: str = ""
     """The operator's word for which the unit waits, as a sentence; empty: none."""
 

@@ -24,6 +24,8 @@ from runtime.wake import Wake
 
 logger = structlog.get_logger()
 
+GROWN_INTERVALS = 2
+"""Of statuses, for which a count that grew is told as such."""
 LIFE_VARIABLE = "MIZZEN_RESTARTS"
 """In a supervised process's environment: the number of its lives before this one."""
 LAST_END_VARIABLE = "MIZZEN_LAST_END"
@@ -71,6 +73,16 @@ class Told(Protocol):
         """Return the operator's word for which the part waits, as a sentence; empty: none."""
 
 
+class Beats(Protocol):
+    """The life line of the process (runtime/supervision/life_line.py), as far as lateness is concerned."""
+
+    beats: int
+    """Since its start."""
+
+    def worst_late(self, count: int) -> Nanoseconds:
+        """Return by how much the loop was late for one of the newest beats, so many of them, at worst."""
+
+
 class Identity(Struct, frozen=True):
     """What a unit tells of itself in each status."""
 
@@ -109,9 +121,11 @@ class StatusReporter:
         is_worker: bool = False,
         interval: Nanoseconds = STATUS_INTERVAL,
         beside: Losses | None = None,
+        life_line: Beats | None = None,
     ) -> None:
         """`interval` is the time between two statuses that are told unasked; a worker's is six times as long. `beside` gives the losses
-        of what serves beside the part over a connection of its own.
+        of what serves beside the part over a connection of its own. `life_line` beats in the same event loop; without one, the loop is known
+        to be late only when a status is.
         """
         self._identity = identity
         self._part = part
@@ -123,7 +137,11 @@ class StatusReporter:
         self._beside = beside
         self._began = clock.now()
         self._told: dict[str, int] = {}
+        self._grew_at: dict[str, Instant] = {}
         self._late = 0
+        self._life_line = life_line
+        self._beats = 0
+        """Of the life line, those whose lateness was told."""
 
     async def run(self) -> None:
         """Tell the status at once, and then for ever. A worker tells unasked only: there may be 100,000 of them."""
@@ -152,7 +170,13 @@ class StatusReporter:
         for name, count in counts.items():
             if grown := count - self._told.get(name, 0):
                 logger.warning("count_grew", unit=identity.unit, count=name, by=grown, now=count)
+                self._grew_at[name] = now
         self._told = counts
+        of_late = tuple(
+            name
+            for name, at in sorted(self._grew_at.items())
+            if now <= after(at, Nanoseconds(GROWN_INTERVALS * self._interval))
+        )
         self._bus.say(
             UnitStatus(
                 unit=identity.unit,
@@ -165,13 +189,21 @@ class StatusReporter:
                 last_end=identity.last_end,
                 behind=part.behind(),
                 waiting=part.waiting(),
-                late=self._late,
+                late=max(self._late, self._worst_beat()),
                 counts=counts,
+                grown=of_late,
                 aside=part.put_aside(),
                 waits_for=part.waits_for(),
             )
         )
         self._late = 0
+
+    def _worst_beat(self) -> Nanoseconds:
+        """Return by how much a beat was late, at worst, since the status before."""
+        if self._life_line is None:
+            return Nanoseconds(0)
+        told, self._beats = self._beats, self._life_line.beats
+        return self._life_line.worst_late(self._beats - told)
 
     def _losses(self) -> dict[str, int]:
         losses = Counter({**self._part.losses(), **self._bus.counts.losses()})

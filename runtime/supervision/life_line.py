@@ -11,13 +11,17 @@ instruction of Python, is wound up again at each beat. The timer stands still to
 import asyncio
 import faulthandler
 import os
+from collections import deque
 from contextlib import suppress
+from itertools import islice
 
 from core.nouns.instant import SECOND, Nanoseconds
-from core.nouns.limits import BEAT_INTERVAL, STARTING_SPAN_MAX
+from core.nouns.limits import BEAT_INTERVAL, STARTING_SPAN_MAX, STATUS_INTERVAL, WORKER_STATUS_FACTOR
 
 BEAT, UP, END = b"beat\n", b"up\n", b"end "
 STDERR = 2
+BEATS_KEPT = 2 * STATUS_INTERVAL * WORKER_STATUS_FACTOR // BEAT_INTERVAL
+"""More than there are between two statuses of any unit."""
 END_BYTES_MAX = 500
 """Of the text of an error: with its line it is far below what a pipe takes in one piece."""
 
@@ -27,6 +31,10 @@ class LifeLine:
 
     def __init__(self) -> None:
         self._descriptor = -1
+        self.beats = 0
+        self._late: deque[Nanoseconds] = deque(maxlen=BEATS_KEPT)
+        """By how much each of the newest beats was late."""
+        self._beat_due = 0.0
         self._hung_after = Nanoseconds(0)
         self._is_up = False
 
@@ -42,9 +50,17 @@ class LifeLine:
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Beat at once, and again for as long as the loop turns."""
+        now = loop.time()
+        self._late.append(Nanoseconds(max(0, round((now - self._beat_due) * SECOND)) if self.beats else 0))
+        self.beats += 1
+        self._beat_due = now + BEAT_INTERVAL / SECOND
         self._write(BEAT)
         self._wind_up()
         loop.call_later(BEAT_INTERVAL / SECOND, self.begin, loop)
+
+    def worst_late(self, count: int) -> Nanoseconds:
+        """Return by how much the loop was late for one of the newest beats, so many of them, at worst."""
+        return max(islice(reversed(self._late), count), default=Nanoseconds(0))
 
     def end(self) -> None:
         """The loop is over, and its silence is in order."""

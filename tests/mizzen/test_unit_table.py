@@ -1,5 +1,6 @@
 """The screen of `mizzen plane`: a table of units, their troubles, and broken invariants."""
 
+import pytest
 from msgspec.structs import replace
 
 from core.messages.auditor import FoundViolation
@@ -80,6 +81,19 @@ def test_troubles_stand_below_the_table() -> None:
         "worker.eu.w2: does not answer, silent for 1m35s",
         "worker.eu.w3: never heard",
     ] == shown[5:]
+
+
+@pytest.mark.parametrize("name", ["log_full", "not_archived", "not_said", "unanswered"])
+def test_count_that_no_log_heals_is_a_trouble_while_it_grows(name: str) -> None:
+    """One that grew earlier is told, and so is one that the logs heal."""
+    grows = with_status(QUEUE, counts={name: 4, "gaps": 2}, grown=("gaps", name))
+    assert not health(grows).is_well
+    assert [
+        "",
+        f"job_queue: {name} has grown to 4 within the last 20s",
+        f"job_queue: {', '.join(sorted(('gaps 2', f'{name} 4')))}",
+    ] == lines(health(grows))[2:]
+    assert health(with_status(QUEUE, counts={name: 4, "gaps": 2}, grown=("gaps",))).is_well
 
 
 def test_many_workers_that_are_well_are_one_line() -> None:

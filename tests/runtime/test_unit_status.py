@@ -3,6 +3,7 @@
 import contextvars
 from pathlib import Path
 
+import msgspec
 from structlog.testing import capture_logs
 
 from bus.port import Address
@@ -11,6 +12,7 @@ from core.messages.units import AsideMessage, StatusWanted, UnitStatus
 from core.nouns.instant import SECOND
 from core.nouns.limits import STATUS_INTERVAL, WORKER_STATUS_FACTOR
 from runtime.status.unit_status import COUNTS, Identity, StatusReporter, identity_of
+from runtime.supervision.life_line import LifeLine
 from runtime.virtual_loop import OWNER
 from tests.runtime.aids import Place, virtual
 
@@ -44,13 +46,15 @@ class Part:
 class Unit:
     """One unit's reporter, and all that it told."""
 
-    def __init__(self, place: Place, *, is_worker: bool = False) -> None:
+    def __init__(self, place: Place, *, is_worker: bool = False, life_line: LifeLine | None = None) -> None:
         self.part = Part()
         self.told: list[UnitStatus] = []
         self.place = place
         self.bus = place.network.endpoint(UNIT)
         identity = Identity(UNIT, "0.1.0", "node-1", "first", 2, "killed by SIGKILL")
-        self.reporter = StatusReporter(identity, self.part, self.bus, place.clock(), is_worker=is_worker)
+        self.reporter = StatusReporter(
+            identity, self.part, self.bus, place.clock(), is_worker=is_worker, life_line=life_line
+        )
 
     async def begin(self, context: contextvars.Context | None = None) -> "Unit":
         await self.place.network.endpoint("ear").listen(Address("status"), self._hear)
@@ -121,6 +125,42 @@ async def test_count_that_grows_is_a_warning(place: Place) -> None:
         ("warning", "inbox_lost", 2, 7),
     ] == grown
     assert {"inbox_lost": 7, "lost": 1} == unit.told[-1].counts
+
+
+@virtual
+async def test_count_that_grew_is_told_for_two_intervals(place: Place) -> None:
+    """However often an operator asks meanwhile."""
+    unit = await Unit(place).begin()
+    unit.part.lost["log_full"] = 1
+    await place.sleep(10)
+    place.client.say(StatusWanted())
+    await place.sleep(31)
+    assert [
+        (0, ()), (10, ("log_full",)), (10, ("log_full",)), (20, ("log_full",)), (30, ("log_full",)), (40, ()),
+    ] == [(round(one.up_for / SECOND), one.grown) for one in unit.told]  # fmt: skip
+
+
+@virtual
+async def test_worst_beat_since_the_last_status_is_told(place: Place) -> None:
+    """A loop that stood still between two statuses was late for its beats, and not for the status."""
+    context = contextvars.copy_context()
+    context.run(OWNER.set, UNIT)
+    line = LifeLine()
+    context.run(line.begin, place.loop)
+    unit = await Unit(place, life_line=line).begin(context)
+    await place.sleep(3.5)
+    place.loop.freeze(UNIT)
+    await place.sleep(2)
+    place.loop.thaw(UNIT)
+    await place.sleep(16)
+    assert [0, 1.5, 0] == [round(one.late / SECOND, 1) for one in unit.told]
+
+
+def test_status_of_an_older_build_is_read() -> None:
+    """Without the fields that came later."""
+    older = b'{"type":"unit-status","unit":"u","host":"h","build":"b","life":"l","up_for":1,"again_in":2}'
+    status = msgspec.json.decode(older, type=UnitStatus)
+    assert (("", 0), ()) == ((status.waits_for, status.late), status.grown)
 
 
 @virtual

@@ -13,11 +13,15 @@ from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import STATUS_INTERVAL, STATUS_MISSED_MAX
 from mizzen.connect.plane import ask
 from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.durations import short_text
+from runtime.status.unit_status import GROWN_INTERVALS
 
 ANSWER_SPAN: Nanoseconds = seconds(2)
 """Units answer in milliseconds; one that has not answered after so long hangs, is down, or is cut off."""
 LOOK_AGAIN_SECONDS = 0.02
 WORKER = "worker."
+TROUBLING = frozenset({"log_full", "not_archived", "not_said", "unanswered"})
+"""Counts that no log heals: while one grows, an operator should look."""
 
 
 class UnitHealth(Struct, frozen=True):
@@ -42,6 +46,11 @@ class UnitHealth(Struct, frozen=True):
         found = [self.fault] if self.fault else []
         if status.waits_for:
             found.append(status.waits_for)
+        found += [
+            f"{name} has grown to {status.counts.get(name, 0)} within the last {short_text(GROWN_INTERVALS * status.again_in)}"
+            for name in status.grown
+            if name in TROUBLING
+        ]
         found += [
             f"{one.message} of {one.subject} is put aside ({one.count} so far): {one.error}"
             for one in status.aside
