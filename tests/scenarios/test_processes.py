@@ -45,6 +45,7 @@ LIBRARY = (
     pytest.param("quiet_minutes", marks=pytest.mark.slow),
     pytest.param("controller_dead", marks=pytest.mark.slow),
     pytest.param("drain_with_consent", marks=pytest.mark.slow),
+    pytest.param("keeper_stands_still", marks=pytest.mark.slow),
     pytest.param("nats_outage", marks=pytest.mark.slow),
     pytest.param("paused_keepers", marks=pytest.mark.slow),
     pytest.param("rolling_restart_under_load", marks=pytest.mark.slow),
