@@ -31,8 +31,14 @@ class ProcessLog(io.TextIOBase):
         self._take_descriptors()
 
     def write(self, text: str, /) -> int:
-        """Write, into a new file if this one has grown too long. A line that a full disk does not take is lost, and stops nothing."""
+        """Write, into a new file if this one has grown too long. A line that a full disk does not take is lost, and stops nothing.
+
+        If no new file can be opened, as where no descriptor is left, lines are lost until one can.
+        """
         with suppress(OSError):
+            if self._files.stream is None:  # A rotation has failed.
+                self._files.stream = self._files._open()  # noqa: SLF001  # documented for subclasses
+                self._take_descriptors()
             if self._stream.tell() >= self._bytes_max:
                 self._files.doRollover()
                 self._take_descriptors()
@@ -55,7 +61,7 @@ class ProcessLog(io.TextIOBase):
     @property
     def _stream(self) -> io.TextIOWrapper:
         stream = self._files.stream
-        assert stream is not None, "it is opened with the handler, and again at each rotation"
+        assert stream is not None, "it is opened with the handler, and `write` opens it again"
         return stream
 
 

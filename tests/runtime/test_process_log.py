@@ -56,3 +56,43 @@ def test_lines_are_whole_and_in_order(tmp_path: Path) -> None:
     lines = [line for file in reversed(files) for line in file.read_text().splitlines()]
     numbers = [int(line.split()[1]) for line in lines if line.startswith("printed")]
     assert list(range(numbers[0], 100)) == numbers
+
+
+FAILING = """
+import os, sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from runtime.supervision.process_log import ProcessLog
+
+log = ProcessLog(Path(sys.argv[1]), 100, 2)
+opens, renames = RotatingFileHandler._open, os.rename
+
+def fails(*_):
+    raise OSError(24, "Too many open files")
+
+log.write("x" * 150 + "\\n")
+RotatingFileHandler._open = fails
+log.write("at the rotation\\n")
+log.write("while nothing can be opened\\n")
+RotatingFileHandler._open = opens
+log.write("open again\\n")
+log.write("y" * 150 + "\\n")
+os.rename = fails
+log.write("while nothing can be renamed\\n")
+os.rename = renames
+log.write("renamed again\\n")
+os.write(2, b"written\\n")
+"""
+
+
+def test_rotation_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """Lines are lost meanwhile, and nothing raises; then lines go into a file again, and so do the descriptors."""
+    path = tmp_path / "unit.log"
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING, str(path)], capture_output=True, text=True, check=False
+    )
+    files = {one.name: one.read_text() for one in tmp_path.iterdir()}
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr), files
+    assert "renamed again\nwritten\n" == files["unit.log"]
+    assert "open again\n" + "y" * 150 + "\n" == files["unit.log.1"]
+    assert "x" * 150 + "\n" == files["unit.log.2"]
