@@ -233,7 +233,7 @@ class NatsServer:
                 # The server rotates its log by itself.
                 "log_file": str(directory / LOG_FILE),
                 "logfile_size_limit": PROCESS_LOG_BYTES_MAX,
-                "logfile_max_num": PROCESS_LOGS_KEPT,
+                "logfile_max_num": 1 + PROCESS_LOGS_KEPT,  # the newest counts
                 **self._options,
             },
         )

@@ -23,6 +23,7 @@ import yaml
 from bus.server_users import USERS_FILE
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.limits import PROCESS_LOG_BYTES_MAX, PROCESS_LOGS_KEPT
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec, Phase, Program, WorkloadSpec
 from mizzen.cli import main
@@ -169,6 +170,15 @@ def test_every_service_has_a_health_check() -> None:
         assert expected == check["test"][:5], name
         assert (["--nats", "127.0.0.1:4222"] if name == SERVER else []) == check["test"][5:]
         assert ("15s", "10s") == (check["interval"], check["timeout"])
+
+
+def test_logs_of_every_service_are_bounded() -> None:
+    """Four files of 16 MiB, as of a process that `mizzen up` keeps."""
+    size, files = f"{PROCESS_LOG_BYTES_MAX // 2**20}m", str(PROCESS_LOGS_KEPT + 1)
+    expected = {"driver": "json-file", "options": {"max-size": size, "max-file": files}}
+    assert dict.fromkeys(services(), expected) == {
+        name: one.get("logging") for name, one in services().items()
+    }
 
 
 class Containers:
