@@ -19,8 +19,8 @@ class ShapesLookedAt(Note, frozen=True):
 
     doubts: dict[str, Doubts]
     """By digest of the request."""
-    shapes: tuple[str, ...]
-    """Digests of the shapes in this part, one for each group."""
+    looked_at: int
+    """Number of groups in this part."""
     is_last: bool
     has_news: bool
     """Whether some doubt is new, so that another walk must confirm it."""
@@ -34,8 +34,6 @@ class RefusalWalk:
         """Time of the next part, if one is due."""
         self.walked = 0
         """Number of groups that the present walk has looked at."""
-        self.shapes: dict[str, None] = {}
-        """Digests of the shapes of these."""
         self.doubts: dict[str, Doubts] = {}
         self.doubts_before: dict[str, Doubts] = {}
         self._is_stale = False
@@ -50,8 +48,7 @@ class RefusalWalk:
     def note(self, part: ShapesLookedAt, at: Instant) -> None:
         """Fold one part of a walk."""
         self._is_stale = part.has_news or (self._is_stale and self.walked > 0)
-        self.walked += len(part.shapes)
-        self.shapes.update(dict.fromkeys(part.shapes))
+        self.walked += part.looked_at
         self.doubts.update(part.doubts)
         if not part.is_last:
             self.at = after(at, NOTED_STEP)
@@ -59,4 +56,3 @@ class RefusalWalk:
         self.at = after(at, NOTED_INTERVAL) if self._is_stale else None
         self.doubts, self.doubts_before = {}, self.doubts
         self.walked = 0
-        self.shapes = {}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from components.job_queue.state.asked_shape import digest
 from core.codec import encode
 from core.events.queue import NotedRefusal, RefusalsNoted, RefusedShape
 from core.fact import Event
@@ -47,6 +48,7 @@ from tests.components.support.job_queue import (
     ended,
     grant,
     large,
+    refuse_all,
     refuse_for,
     small,
     submit,
@@ -377,3 +379,28 @@ def test_nothing_is_decided_by_it(start: Start, seed: int, monkeypatch: pytest.M
     assert planet.facts() == other.facts()
     assert len(noted(planet.queue)) > 5
     assert {} == other.queue.state.image.refusals.rows
+
+
+def test_shape_that_waits_is_not_gone(start: Start) -> None:
+    """Though shapes before it leave between two parts of a walk, so that the walk passes it over."""
+    queue = a_job_queue(start)
+    count = NOTED_AT_ONCE_MAX + 20
+    for number in range(count):
+        submit(queue, a_spec(a_job(1, 8, cpus=number / 10 + 1), regions=[EU]))
+    refuse_for(queue, Nanoseconds(2 * NOTED_INTERVAL + 8 * NOTED_STEP))
+    assert count == len(queue.state.image.refusals.rows)
+    submit(queue, a_spec(a_job(4, 8), regions=[EU]))
+    refuse_all(queue)
+    before, cancelled = len(noted(queue)), 0
+    end = after(queue.now, Nanoseconds(3 * NOTED_INTERVAL + 8 * NOTED_STEP))
+    while (due := queue.component.due(queue.state)) is not None and due <= end:
+        queue.wake(due)
+        refuse_all(queue)
+        walk = queue.state.refusal_walk
+        if walk.walked == NOTED_AT_ONCE_MAX and walk.doubts_before and not cancelled:
+            for _, work in queue.state.order.groups(0, 2):
+                cancelled += 1
+                queue.hear(CancelWorkload(work.workload))
+    waiting = {digest(shape) for (_, shape), _ in queue.state.order.groups(0, 2 * count)}
+    gone = {name for fact in noted(queue)[before:] for name in fact.gone}
+    assert (2, 2, set()) == (cancelled, len(gone), gone & waiting)
