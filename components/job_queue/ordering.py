@@ -81,10 +81,13 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
         state.order.drop(workload)
     if was is not None:
         state.ledger.want(was, -1)
+        if row.is_active:
+            state.refusal_walk.take(was.shape, row.region, Instant(row.awarded_at))
         state.shapes[was.shape] -= 1
         if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
             del state.shapes[was.shape]
             del state.shape_names[digest(was.shape)]
+            state.refusal_walk.forget(was.shape)
             state.auctions.forget_shape(was.shape)
     if now is not None:
         state.ledger.want(now, 1)

@@ -79,7 +79,13 @@ def _found(
     doubts: dict[RegionName, tuple[str, Instant]] = {}
     for region, (reason, said) in against.items():
         was = known.regions.get(region) if known is not None else None
-        if reason not in LASTING or (was is not None and was.reason == reason):
+        if reason not in LASTING:
+            continue
+        if (
+            was is not None
+            and was.reason == reason
+            and was.since >= state.refusal_walk.taken_at(asked.shape, region)
+        ):
             continue
         found, since = before.get(region, ("", now))
         if found != reason:

@@ -5,6 +5,7 @@ A walk begins `NOTED_INTERVAL` after a change. After a walk that found a new rea
 
 from collections.abc import Mapping
 
+from components.job_queue.state.asked_shape import digest
 from core.fact import Note
 from core.nouns.ids import RegionName
 from core.nouns.instant import Instant, after
@@ -36,8 +37,22 @@ class RefusalWalk:
         """Number of groups that the present walk has looked at."""
         self.doubts: dict[str, Doubts] = {}
         self.doubts_before: dict[str, Doubts] = {}
+        self._taken: dict[str, dict[RegionName, Instant]] = {}
+        """When each region took a workload of a shape last, by the shape's digest: until then its reason was no refusal of all."""
         self._is_stale = False
         """Whether another walk is needed after this one."""
+
+    def take(self, shape: str, region: RegionName, at: Instant) -> None:
+        """Record that a region took a workload of a shape."""
+        self._taken.setdefault(digest(shape), {})[region] = at
+
+    def taken_at(self, shape: str, region: RegionName) -> Instant:
+        """Return when the region took a workload of the shape last, while others of the shape waited; 0: never that is known."""
+        return self._taken.get(digest(shape), {}).get(region, Instant(0))
+
+    def forget(self, shape: str) -> None:
+        """Forget a shape that no workload has any more."""
+        self._taken.pop(digest(shape), None)
 
     def stir(self, at: Instant) -> None:
         """Record that refusals may have changed."""

@@ -45,11 +45,13 @@ from tests.components.support.job_queue import (
     abstain,
     asked,
     auction_of,
+    bid,
     ended,
     grant,
     large,
     refuse_all,
     refuse_for,
+    refuse_open,
     small,
     submit,
 )
@@ -404,3 +406,26 @@ def test_shape_that_waits_is_not_gone(start: Start) -> None:
     waiting = {digest(shape) for (_, shape), _ in queue.state.order.groups(0, 2 * count)}
     gone = {name for fact in noted(queue)[before:] for name in fact.gone}
     assert (2, 2, set()) == (cancelled, len(gone), gone & waiting)
+
+
+def test_reason_does_not_hold_through_an_award(start: Start) -> None:
+    """A region that took another workload of the shape meanwhile has not refused all the time."""
+    queue = a_job_queue(start)
+    for _ in range(2):
+        submit(queue, small())
+    refuse_for(queue, seconds(3600))
+    queue.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=8_000))
+    opened = queue.wake()
+    ((first, _), *_) = asked(opened)
+    bid(queue, auction_of(opened, WorkloadId(first)), EU, workload=WorkloadId(first))
+    refuse_open(queue)
+    queue.hear_due_once()
+    waits = W2 if first == W1 else W1
+    assert queue.state.image.workloads.rows[WorkloadId(first)].is_active
+    awarded = queue.now
+    assert all(one.held <= queue.now - awarded for one in outlook(queue, waits).noted)
+    refuse_for(queue, LONG)
+    (newest, *_) = outlook(queue, waits).noted
+    assert 0 < newest.held <= queue.now - awarded
+    (shape,) = noted(queue)[-1].shapes
+    assert shape.refusals[0].held <= queue.now - awarded
