@@ -34,6 +34,7 @@ from core.nouns.ids import LogName, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from runtime.gc_tuning import settle_down
+from runtime.keeping.opening import take_log
 from store import sqlite_file
 from store.chain import GENESIS, chain
 from store.memory import MemoryStore
@@ -341,22 +342,12 @@ def _facts_per_s(directory: Path, receive: Callable[[], Callable[[Fact], object]
 
 
 async def _startup_seconds(directory: Path) -> float:
-    """To take the log, load the newest image and fold the tail: until a keeper could decide."""
+    """Return how long a keeper takes to take the log and fold its image: until it could decide."""
     settle_down()
     spent = []
     for _ in range(3):
-        store = SqliteStore(directory)
         started = time.perf_counter()
-        log = await store.open(LOG, "bench")
-        reader = await store.reader(LOG)
-        snapshot = await reader.snapshot()
-        assert snapshot is not None
-        image = VERSIONS.image_of(LOG, snapshot.image, snapshot.made_of)
-        assert image is not None
-        async for rows in _pages(reader, snapshot.head.sequence + 1):
-            for fact in facts_of(LOG, rows):
-                image.fold(fact)
+        taken = await take_log(SqliteStore(directory), LOG, "bench")
         spent.append(time.perf_counter() - started)
-        await reader.close()
-        await log.close()
+        await taken.log.close()
     return statistics.median(spent)

@@ -20,24 +20,23 @@ from components import (
     TaskControl,
     Worker,
 )
-from core.codec import decode_event
 from core.component import Component
-from core.events.log import ABOUT_CLOCKS, ClockAccepted
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX, STATUS_INTERVAL
+from core.nouns.limits import STATUS_INTERVAL
 from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
 from runtime.host_status import HostStatus
-from runtime.images import check_fleet, load_image
+from runtime.images import check_fleet
 from runtime.keeping.clock_guard import ClockGuard
+from runtime.keeping.opening import take_log
 from runtime.reader import Reader
 from runtime.status.put_aside import Suspects
 from runtime.status.unit_status import Beats, Identity, Losses, StatusReporter
-from store.port import LogReader, LogStore
+from store.port import LogStore
 
 BUILD = "0.1.0"
 """Which version writes the facts."""
@@ -264,21 +263,14 @@ async def _open_reader(plan: Plan, log: LogName, unit: Unit, around: Surrounding
 async def _open_keeper(
     plan: Plan, unit: Unit, component: Component[Any], name: LogName, around: Surroundings
 ) -> OpenUnit:
-    log = await around.store.open(name, around.new_log_id())
+    taken = await take_log(around.store, name, around.new_log_id())
+    log, image = taken.log, taken.image
     try:
-        reader = await around.store.reader(name)
-        try:
-            image, head, _ = await load_image(reader, name)
-            last = await reader.read(head.sequence, 1, 1) if head.sequence else None
-            accepted = await _accepted_clock(reader)
-        finally:
-            await reader.close()
         check_fleet(image, name, plan.fleet)
-        not_before = Instant(last.rows[0].at) if last else Instant(0)
-        clock = around.clock(around.now(), not_before)
-        guard = ClockGuard(
-            name, clock, around.now, around.elapsed or clock.now, (head.sequence, not_before), accepted
-        )
+        clock = around.clock(around.now(), taken.newest_at)
+        newest = (taken.head.sequence, taken.newest_at)
+        elapsed = around.elapsed or clock.now
+        guard = ClockGuard(name, clock, around.now, elapsed, newest, taken.accepted_ahead)
         kept = Kept(log, image, plan.fleet, BUILD, guard)
         host = _host(component, clock, around, kept)
         await host.prepare()
@@ -286,16 +278,6 @@ async def _open_keeper(
         await log.close()
         raise
     return OpenUnit(unit, host, None, [log], kept)
-
-
-async def _accepted_clock(reader: LogReader) -> Nanoseconds:
-    """Return by how much the newest operator's word lets a log be ahead of the machine's clock."""
-    ahead = behind = 0
-    while rows := await reader.read_about(ABOUT_CLOCKS, behind, READ_FACTS_MAX, READ_BYTES_MAX):
-        event, behind = decode_event(rows[-1].event), rows[-1].sequence
-        assert isinstance(event, ClockAccepted), event
-        ahead = event.ahead
-    return Nanoseconds(max(0, ahead))
 
 
 def _host(

@@ -123,8 +123,10 @@ def connect_to_write(log: LogName, path: Path, log_id_if_new: str) -> sqlite3.Co
         cached_statements=STATEMENT_ROWS_MAX + 32,
     )
     try:
-        # Before anything is written, or it says nothing. An older file has what it was made with.
-        connection.execute(f"PRAGMA auto_vacuum = {SHRINKING}")
+        if not connection.execute("PRAGMA schema_version").fetchone()[0]:
+            # Before anything is written, or it says nothing. An older file has what it was made with, and would be written to,
+            # which a full disk refuses: a log is to be read all the same.
+            connection.execute(f"PRAGMA auto_vacuum = {SHRINKING}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(SYNCHRONOUS)
         # On macOS fsync does not reach the disk; elsewhere these say nothing.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from components.job_queue.state.asked_shape import AskedShape
+from components.job_queue.state.asked_shape import AskedShape, digest
 from components.job_queue.state.queue_state import QueueState
 from components.job_queue.state.quota_ledger import NO_LENDING, Lending
 from core.images.queue import WorkloadRow
@@ -46,6 +46,7 @@ def rebuild_order(state: QueueState, at: Instant) -> None:
     state.ranked_at = Instant(-1)
     state.passes_at = at if ranking.is_in_passes else None
     state.shapes.clear()
+    state.shape_names.clear()
     state.ledger.set_quota(state.image.tenants)
     state.ledger.wanted.clear()
     state.fleet = _fleet_of(state)
@@ -80,12 +81,18 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
         state.order.drop(workload)
     if was is not None:
         state.ledger.want(was, -1)
+        if row.is_active:
+            state.refusal_walk.take(was.shape, row.region, Instant(row.awarded_at))
         state.shapes[was.shape] -= 1
         if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
             del state.shapes[was.shape]
+            del state.shape_names[digest(was.shape)]
+            state.refusal_walk.forget(was.shape)
             state.auctions.forget_shape(was.shape)
     if now is not None:
         state.ledger.want(now, 1)
+        if now.shape not in state.shapes:
+            state.shape_names[digest(now.shape)] = None
         state.shapes[now.shape] += 1
 
 

@@ -10,6 +10,7 @@ so a repeated or late command has no effect.
 """
 
 from collections.abc import Callable
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -65,6 +66,7 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
     FACT_BYTES_MAX,
+    FORGET_AGAIN,
     FORGET_INTERVAL,
     FORGOTTEN_AT_ONCE_MAX,
     HEAD_SILENCE_MAX,
@@ -194,8 +196,8 @@ class PlacementStore:
                 state.disputes.hear(disputed, fact.at)
             case StartsLookedAt():
                 self._starts.note(state)
-            case Swept():
-                state.sweep_at = after(fact.at, FORGET_INTERVAL)
+            case Swept(has_more):
+                state.sweep_at = after(fact.at, FORGET_AGAIN if has_more else FORGET_INTERVAL)
             case ImageAdopted(_, image, sequence):
                 assert isinstance(image, GlobalImage)
                 self._adopt(state, image, sequence)
@@ -285,9 +287,10 @@ class PlacementStore:
         other = end_abandoned(state) or self._starts.woken(state, now)
         if other is not None:
             return other
-        keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
+        keys = tuple(sorted(islice(state.superseded, FORGOTTEN_AT_ONCE_MAX)))
         if keys and state.sweep_at <= now:
-            return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept()))
+            has_more = len(state.superseded) > len(keys)
+            return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept(has_more)))
         return Decision(events=(Swept(),))
 
     def _judge(self, state: StoreState, claim: Claim, now: Instant) -> Decision:

@@ -169,12 +169,16 @@ class NodeRecords:
         message = envelope.message
         assert isinstance(message, DrainNodes)
         maintenance = state.image.maintenance
+        for source, closure in state.image.capacity.closures.items():
+            if message.key and closure.key == message.key:
+                count = len(numbers_in(closure.nodes))
+                return answered(NodesAnswered(source, count, maintenance.revision))
         nodes, problems = _named(state.image.capacity, message.scope)
         if problems:
             return refused(Reason.UNKNOWN_PLACE, problems)
         if message.deadline < 0:
             return refused(Reason.WINDOW_PAST, ("deadline: it must not be negative",))
-        wrong = _too_long(message.reason, message.by)
+        wrong = _too_long(message.reason, message.by, message.key)
         if message.deadline > MAINTENANCE_AHEAD_MAX:
             wrong.append("deadline: it is a year ahead at most")
         if not 0 <= message.lasts <= DEFRAGMENTATION_SPAN_MAX:
@@ -197,6 +201,7 @@ class NodeRecords:
             # A scope of nodes means these nodes alone; to any other scope more nodes may join.
             scope=message.scope if message.scope.kind is not ScopeKind.NODE else None,
             lasts=message.lasts,
+            key=message.key,
         )
         if is_too_large(closed):
             return refused(Reason.TOO_LARGE, (SCATTERED,))
@@ -252,6 +257,11 @@ class NodeRecords:
     def _plan(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, PlanMaintenance)
+        for name, row in state.image.maintenance.rows.items():
+            if message.key and row.key == message.key:
+                return answered(
+                    NodesAnswered(name, len(numbers_in(row.nodes)), state.image.maintenance.revision)
+                )
         nodes, unknown = _named(state.image.capacity, message.scope)
         if unknown:
             return refused(Reason.UNKNOWN_PLACE, unknown)
@@ -260,7 +270,7 @@ class NodeRecords:
         known = state.image.maintenance.planned
         if message.planned != known:
             return refused(Reason.SUPERSEDED, (f"planned: it is {known} now",))
-        problems = _too_long(message.reason, message.by)
+        problems = _too_long(message.reason, message.by, message.key)
         if message.starts_in > MAINTENANCE_AHEAD_MAX:
             problems.append("starts_in: the window begins a year from now at most")
         if not 0 < message.lasts <= MAINTENANCE_SPAN_MAX:
@@ -280,6 +290,7 @@ class NodeRecords:
             message.lead,
             message.reason,
             message.by,
+            message.key,
         )
         if is_too_large(planned):
             return refused(Reason.TOO_LARGE, (SCATTERED,))
@@ -420,12 +431,14 @@ def _unchanged_since(capacity: Capacity, nodes: list[int], sequence: int) -> lis
     return [node for node in nodes if not sequence or capacity.changed[node] <= sequence]
 
 
-def _too_long(reason: str, by: str) -> list[str]:
+def _too_long(reason: str, by: str, key: str = "") -> list[str]:
     found = []
     if len(reason) > REASON_LENGTH_MAX:
         found.append(f"reason: {REASON_LENGTH_MAX} characters are the most")
     if len(by) > NAME_LENGTH_MAX:
         found.append(f"by: {NAME_LENGTH_MAX} characters are the most")
+    if len(key) > NAME_LENGTH_MAX:
+        found.append(f"key: {NAME_LENGTH_MAX} characters are the most")
     return found
 
 

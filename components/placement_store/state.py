@@ -35,6 +35,9 @@ class ClaimJudged(Note, frozen=True):
 class Swept(Note, frozen=True):
     """Note: the store looked for superseded attempts to forget."""
 
+    has_more: bool = False
+    """Whether more of them are due than one fact holds."""
+
 
 class StartsLookedAt(Note, frozen=True):
     """Note: the store checked all reservations."""

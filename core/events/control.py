@@ -167,6 +167,8 @@ class MaintenancePlanned(Event, frozen=True, tag="maintenance-planned"):
     lead: int
     reason: str = ""
     by: str = ""
+    key: str = ""
+    """Chosen by the operator, so that a request that is repeated is known."""
 
 
 class MaintenanceMoved(Event, frozen=True, tag="maintenance-moved"):
@@ -196,6 +198,8 @@ class NodesClosed(Event, frozen=True, tag="nodes-closed"):
     lasts: int = 0
     """Of a drain that is for defragmentation: nanoseconds from now after which it lifts itself, or before, once all its nodes
     are free. 0: somebody lifts it."""
+    key: str = ""
+    """Of a drain: chosen by the operator, so that a request that is repeated is known."""
 
 
 class NodesOpened(Event, frozen=True, tag="nodes-opened"):

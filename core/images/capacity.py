@@ -112,6 +112,8 @@ class Closure(Struct):
     """Of a drain: how its nodes were named."""
     lasts: int = 0
     """Nanoseconds from `at` after which a drain for defragmentation lifts itself; 0: an operator lifts the drain."""
+    key: str = ""
+    """Of the request for a drain."""
 
 
 class Columns(Struct):
@@ -322,10 +324,9 @@ class Capacity(Section):
         for node in fresh:
             self.closed[node] += 1
             self.changed[node] = fact.sequence
-        closure = Closure(
-            event.kind, runs_of([*before, *fresh]), event.reason, fact.at, event.deadline, event.by
-        )
-        closure.scope, closure.lasts = event.scope, event.lasts
+        runs = runs_of([*before, *fresh])
+        closure = Closure(event.kind, runs, event.reason, fact.at, event.deadline, event.by)
+        closure.scope, closure.lasts, closure.key = event.scope, event.lasts, event.key
         if not event.kind.empties:
             closure.each = known.each if known else {}
             row = ClosedNode(fact.at, event.reason, event.until_checked)

@@ -37,6 +37,8 @@ class MaintenanceRow(Struct):
     phase: MaintenancePhase = MaintenancePhase.PLANNED
     moved_at: int = 0
     """When it entered its phase."""
+    key: str = ""
+    """Of the request."""
 
     @property
     def starts_at(self) -> int:
@@ -78,6 +80,7 @@ class Maintenance(Section):
             event.reason,
             event.by,
             moved_at=fact.at,
+            key=event.key,
         )
 
     def _moved(self, fact: Fact) -> None:

@@ -23,6 +23,7 @@ from core.events.queue import (
 from core.events.starts import StartPromised, StartPromiseEnded
 from core.fact import Fact
 from core.images.base import Image, Section
+from core.images.clock import AcceptedClock
 from core.images.datasets import Datasets
 from core.images.demand import Demand
 from core.images.history import History
@@ -480,6 +481,8 @@ class GlobalImage(Image):
     """What tenants have used."""
     start_promises: StartPromises
     """Starts that were promised."""
+    clock: AcceptedClock
+    """How far the log's time may be from the machine's."""
     refusals: Refusals
     """Why regions refuse what waits, and since when."""
 

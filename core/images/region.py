@@ -23,6 +23,7 @@ from core.events.starts import StartReserved
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.capacity import Capacity
+from core.images.clock import AcceptedClock
 from core.images.control import Control
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
@@ -320,5 +321,7 @@ class RegionImage(Image):
     """What room in it is worth."""
     starts: Starts
     """What is kept for starts that were promised."""
+    clock: AcceptedClock
+    """How far the log's time may be from the machine's."""
     preemption: Preemption
     """Settings of preemption, promises over victims, and lost work."""

@@ -121,7 +121,8 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
 
 
 def _version_2(log: LogName, old: OldSections) -> dict[str, Any] | None:
-    """Specs of ended workloads are packed; why regions refuse is new, and empty; hardware tells more than GPUs."""
+    """Specs of ended workloads are packed; why regions refuse, and clocks, are new, and empty; hardware tells more than GPUs."""
+    clock = {"ahead": 0}
     if log == GLOBAL_LOG:
         workloads = old.read("workloads")
         for row in workloads["rows"].values():
@@ -129,18 +130,18 @@ def _version_2(log: LogName, old: OldSections) -> dict[str, Any] | None:
             if row["phase"] in TERMINAL:
                 row["spec"] = packed(msgspec.convert(row["spec"], WorkloadSpec, strict=False))
                 row["charge"], row["types"] = {}, ()
-        return {"workloads": workloads, "refusals": {"rows": {}}}
+        return {"workloads": workloads, "refusals": {"rows": {}}, "clock": clock}
     hardware = Hardware()
     for worker in old.read("capacity")["workers"].values():
         hardware.add(msgspec.convert(worker["inventory"], Inventory))
-    return {"hardware": msgspec.to_builtins(hardware)}
+    return {"hardware": msgspec.to_builtins(hardware), "clock": clock}
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "0b43d3ea2088c451"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905"),
     step=Step(
         _version_2,
-        new_fields=frozenset({"hold_incident", "hold_reason", "pending_max", "remembered_max"}),
+        new_fields=frozenset({"hold_incident", "hold_reason", "key", "pending_max", "remembered_max"}),
     ),
 )
 """Those of this build."""

@@ -20,6 +20,8 @@ class DrainNodes(Message, frozen=True, tag="drain-nodes"):
     """For defragmentation: nanoseconds after which it lifts itself, or before, once all its nodes are free; 0: somebody lifts it."""
     sequence: int = 0
     """Of the region's log, as who asks saw it: if one of the nodes changed since, it is refused as superseded. 0: never."""
+    key: str = ""
+    """Chosen by the operator: the same key again answers the same drain, for as long as it stands."""
 
 
 class LiftDrain(Message, frozen=True, tag="lift-drain"):
@@ -55,6 +57,8 @@ class PlanMaintenance(Message, frozen=True, tag="plan-maintenance"):
     """How many maintenances the region has had, as the operator saw it; with another count it is refused as superseded."""
     reason: str = ""
     by: str = ""
+    key: str = ""
+    """Chosen by the operator: the same key again answers the same maintenance, for as long as it stands."""
 
 
 class CancelMaintenance(Message, frozen=True, tag="cancel-maintenance"):

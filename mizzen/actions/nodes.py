@@ -3,6 +3,7 @@
 What carries a revision is asked for first, and once more when somebody else was quicker.
 """
 
+import uuid
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -126,11 +127,12 @@ async def drain(
 ) -> Done:
     """Nothing new there, and what is there leaves. Raises CommandError."""
     region = await _region_meant(bus, words, place, problems)
+    key = uuid.uuid4().hex
     for number in range(TRIES_MAX):
         await before_try(number)
         found = await meant(bus, words, place, region, problems)
         _check_something_stays(found, region, is_sure=is_sure)
-        done = await _drain(bus, region, found, reason, deadline)
+        done = await _drain(bus, region, found, reason, deadline, key)
         if done is not None:
             return done
     raise _others_are_quicker()
@@ -139,21 +141,23 @@ async def drain(
 async def set_deadline(bus: Bus, name: str, place: PlaceOptions, reason: str, deadline: int) -> Done:
     """Drain the nodes of a drain again, with a deadline: the nearest counts. Raises CommandError."""
     region = await region_with(bus, name, place, ClosureKind.DRAIN)
+    key = uuid.uuid4().hex
     for number in range(TRIES_MAX):
         await before_try(number)
         found = await _nodes_of_drain(bus, region, name)
-        done = await _drain(
-            bus, region, found, reason or found.image.capacity.closures[name].reason, deadline
-        )
+        why = reason or found.image.capacity.closures[name].reason
+        done = await _drain(bus, region, found, why, deadline, key)
         if done is not None:
             return done
     raise _others_are_quicker()
 
 
-async def _drain(bus: Bus, region: RegionName, found: Meant, reason: str, deadline: int) -> Done | None:
+async def _drain(
+    bus: Bus, region: RegionName, found: Meant, reason: str, deadline: int, key: str
+) -> Done | None:
     """None when somebody was quicker. Raises CommandError."""
     revision = found.image.maintenance.revision
-    message = DrainNodes(region, found.scope, reason, revision, deadline, submitter())
+    message = DrainNodes(region, found.scope, reason, revision, deadline, submitter(), key=key)
     answer = await ask_on_revision(bus, message, NodesAnswered)
     return _done(region, answer.source, found) if answer is not None else None
 
@@ -256,6 +260,7 @@ async def plan(
 ) -> Done:
     """Work on these nodes, in a window. Raises CommandError."""
     region = await _region_meant(bus, words, place, problems)
+    key = uuid.uuid4().hex
     for number in range(TRIES_MAX):
         await before_try(number)
         found = await meant(bus, words, place, region, problems)
@@ -270,6 +275,7 @@ async def plan(
             found.image.maintenance.planned,
             reason,
             submitter(),
+            key,
         )
         answer = await ask_on_revision(bus, message, NodesAnswered)
         if answer is not None:

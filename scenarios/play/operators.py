@@ -37,6 +37,7 @@ from core.messages.tenants import (
 from core.nouns.defragmentation import Freeing, Plan
 from core.nouns.ids import AttemptKey, DatasetName, RegionName, TenantName, region_log
 from core.nouns.instant import Instant, seconds
+from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind
 from core.nouns.placement import numbers_in
@@ -78,10 +79,12 @@ class Operators:
 
     async def drain(self, region: RegionName, scope: Scope, reason: str, deadline: float = 0.0) -> str:
         """Have these nodes emptied. Returns the drain's name; empty: it was refused."""
-        span = seconds(deadline)
+        span, key = seconds(deadline), self._key(scope)
         return await self._ask(
             region,
-            lambda image: DrainNodes(region, scope, reason, image.maintenance.revision, span, OPERATOR),
+            lambda image: DrainNodes(
+                region, scope, reason, image.maintenance.revision, span, OPERATOR, key=key
+            ),
         )
 
     async def undrain(self, region: RegionName, scope: Scope) -> str:
@@ -120,11 +123,11 @@ class Operators:
         lead: float,
     ) -> str:
         """Work on these nodes. Returns the maintenance's name; empty: it was refused."""
-        spans = seconds(starts_in), seconds(lasts), seconds(lead)
+        spans, key = (seconds(starts_in), seconds(lasts), seconds(lead)), self._key(scope)
         return await self._ask(
             region,
             lambda image: PlanMaintenance(
-                region, scope, kind, *spans, image.maintenance.planned, f"{kind} work", OPERATOR
+                region, scope, kind, *spans, image.maintenance.planned, f"{kind} work", OPERATOR, key
             ),
         )
 
@@ -299,6 +302,10 @@ class Operators:
                 return f"preemption was not set: {answer}"
             await self._users.world.sleep(LOOK_AGAIN_SECONDS)
         return "preemption was not set: somebody else was always quicker"
+
+    def _key(self, scope: Scope) -> str:
+        """Return a key that this request has alone, however often it is repeated."""
+        return f"{self._users.world.now():.9f} {scope.kind} {' '.join(scope.names)}"[:NAME_LENGTH_MAX]
 
     async def _ask(self, region: RegionName, made: Callable[[RegionImage], Message]) -> str:
         for _ in range(TRIES_MAX):

@@ -292,9 +292,11 @@ async def test_maintenance_is_planned_as_it_was_said(place: Place) -> None:
             30 * MINUTE,
             "new PDU",
             submitter(),
+            mine.key,
         )
         == mine
     )
+    assert mine.key
     now = Instant(1_795_305_600_000_000_000)
     assert (
         "m-2 opens 01:00Z, in 1h, until 02:30Z, on eu-[0-1] (2 nodes): 3 tasks of 1 workload there now; "

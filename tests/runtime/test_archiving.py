@@ -4,19 +4,25 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from core.events.log import ClockAccepted
+from core.images import empty_image
 from core.images.versions import VERSIONS
 from core.nouns.ids import GLOBAL_LOG
-from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import SNAPSHOT_FACTS, SNAPSHOT_INTERVAL
 from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock, wall_now
+from runtime.keeping.opening import take_log
 from runtime.wiring import Plan, Surroundings, Unit, open_unit
 from store.archive import directory_of
 from store.files import FileLock
 from store.port import Row, Snapshot
+from store.rows import row_of
 from store.sqlite import SqliteLog, SqliteStore
+from tests.core.histories import QueueHistory
 from tests.runtime.aids import START, Place, count_many, virtual
 
 DAY = Nanoseconds(86_400 * SECOND)
@@ -120,3 +126,29 @@ async def test_reader_says_what_its_snapshots_are_made_of(place: Place) -> None:
     snapshot = await (await place.store.reader(GLOBAL_LOG)).snapshot()
     assert snapshot is not None
     assert VERSIONS.made_of == snapshot.made_of
+
+
+async def test_start_reads_no_archive_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keeper starts although one is missing, and an operator's word about its clock, long archived, still counts."""
+    monkeypatch.setattr("store.archiving.FACTS_MAX", 50)
+    history = [replace(fact, sequence=fact.sequence + 1) for fact in QueueHistory(1).draw(199)]
+    facts = [replace(history[0], sequence=1, event=ClockAccepted(1, 7)), *history]
+    image = empty_image(GLOBAL_LOG)
+    for fact in facts[:150]:
+        image.fold(fact)
+    store, rows = SqliteStore(tmp_path), [row_of(fact) for fact in facts]
+    log, reader = await store.open(GLOBAL_LOG, "id"), await store.reader(GLOBAL_LOG)
+    await reader.keep_snapshot(Snapshot(await log.append(rows[:150], 1), image.encode(), VERSIONS.made_of))
+    await log.append(rows[150:], 1)
+    while await reader.archive(Instant(1 << 62)):
+        pass
+    await log.shed()
+    await reader.close()
+    await log.close()
+    gone = sorted(directory_of(tmp_path, GLOBAL_LOG).glob("*.facts"))
+    assert len(gone) > 1
+    for path in gone:
+        path.unlink()
+    taken = await take_log(store, GLOBAL_LOG, "id")
+    await taken.log.close()
+    assert (len(rows), rows[-1].at, 7) == (taken.head.sequence, taken.newest_at, taken.accepted_ahead)

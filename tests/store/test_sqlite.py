@@ -137,6 +137,22 @@ async def test_reader_makes_nothing(tmp_path: Path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
+async def test_opening_again_writes_nothing(tmp_path: Path, log: SqliteLog) -> None:
+    """So that a keeper on a full disk starts, is read and says why it accepts nothing."""
+    await log.append(rows(1, 1), 1)
+    reader = await SqliteStore(tmp_path).reader(LOG)
+    await reader.head()  # The write-ahead log stays while somebody reads.
+    await log.close()
+    parts = [path for path in tmp_path.iterdir() if path.suffix in (".sqlite", ".sqlite-wal")]
+    before = {path: path.read_bytes() for path in parts}
+    again = await SqliteStore(tmp_path).open(LOG, "id")
+    after = {path: path.read_bytes() for path in parts}
+    await again.close()
+    await reader.close()
+    assert 2 == len(before)
+    assert before == after
+
+
 async def test_reader_in_the_middle_of_a_transaction_does_not_hinder(
     tmp_path: Path, path: Path, log: SqliteLog
 ) -> None:

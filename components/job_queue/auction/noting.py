@@ -30,10 +30,10 @@ def note_refusals(state: QueueState, now: Instant) -> Decision:
     groups = state.order.groups(walk.walked, count)
     noted: list[RefusedShape] = []
     doubts: dict[str, Doubts] = {}
-    shapes: list[str] = []
+    looked_at = 0
     size, has_news = 0, False
     for ((level, quota_class), shape), example in groups:
-        shapes.append(digest(shape))
+        looked_at += 1
         if quota_class is QuotaClass.BLOCKED:
             continue  # Its tenant's quota is the reason, and no region is asked.
         asked = asked_for(state, example, -level, quota_class)
@@ -43,16 +43,16 @@ def note_refusals(state: QueueState, now: Instant) -> Decision:
             doubts[asked.digest] = found
             has_news |= found != before
         if refusals:
-            noted.append(RefusedShape(asked.digest, shapes[-1], example.workload, refusals))
+            noted.append(RefusedShape(asked.digest, digest(shape), example.workload, refusals))
             size += len(encode(noted[-1]))
             if size > NOTED_BYTES_MAX:
                 break
-    is_last = len(shapes) < NOTED_AT_ONCE_MAX and len(shapes) == len(groups)
-    seen = ShapesLookedAt(doubts, tuple(shapes), is_last, has_news)
+    is_last = looked_at < NOTED_AT_ONCE_MAX and looked_at == len(groups)
+    seen = ShapesLookedAt(doubts, looked_at, is_last, has_news)
     if not noted and len(state.order):
         return Decision(events=(seen,))  # Shapes that are gone are told beside the next reason.
     known = {row.shape for row in state.image.refusals.rows.values()} if is_last else set()
-    gone = tuple(sorted(known - walk.shapes.keys() - set(shapes)))
+    gone = tuple(sorted(known - state.shape_names.keys()))
     return Decision(events=(RefusalsNoted(tuple(noted), gone), seen) if noted or gone else (seen,))
 
 
@@ -79,7 +79,13 @@ def _found(
     doubts: dict[RegionName, tuple[str, Instant]] = {}
     for region, (reason, said) in against.items():
         was = known.regions.get(region) if known is not None else None
-        if reason not in LASTING or (was is not None and was.reason == reason):
+        if reason not in LASTING:
+            continue
+        if (
+            was is not None
+            and was.reason == reason
+            and was.since >= state.refusal_walk.taken_at(asked.shape, region)
+        ):
             continue
         found, since = before.get(region, ("", now))
         if found != reason:

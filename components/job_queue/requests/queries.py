@@ -341,6 +341,7 @@ def _outlook(
     if auction is not None and said is None:
         said = auction.abstained.get(region)  # The refusal no longer holds: the region is asked again.
     noted = _noted(state, shape, region) if shape is not None else None
+    taken = state.refusal_walk.taken_at(shape.shape, region) if shape is not None else 0
     figures = noted if said is None and noted is not None and noted.reason == against else said
     is_full = against is Reason.OPEN_BIDS or against in LACKS_CAPACITY
     prospect = said.prospect if said is not None else None
@@ -361,7 +362,7 @@ def _outlook(
         holders=holders_of(state, image, row.spec.jobs) if is_full and image is not None else (),
         kept_for=kept_for(state, region, against, workload),
         unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
-        noted=_past(noted, row, now) if noted is not None else (),
+        noted=_past(noted, max(row.submitted_at, row.awarded_at, taken), now) if noted is not None else (),
     )
 
 
@@ -371,9 +372,9 @@ def _noted(state: QueueState, asked: AskedShape, region: RegionName) -> HeldReas
     return row.regions.get(region) if row is not None else None
 
 
-def _past(noted: HeldReason, row: WorkloadRow, now: Instant) -> tuple[PastReason, ...]:
-    """Return a region's lasting reasons since the workload's submission or newest award, the newest first."""
-    found, end, first = [], int(now), max(row.submitted_at, row.awarded_at)
+def _past(noted: HeldReason, first: int, now: Instant) -> tuple[PastReason, ...]:
+    """Return a region's lasting reasons since `first`, the newest first."""
+    found, end = [], int(now)
     for reason, since in ((noted.reason, noted.since), *noted.before):
         began = max(since, first)
         if began < end:

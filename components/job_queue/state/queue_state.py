@@ -218,6 +218,8 @@ class QueueState:
         """Time of the pass up to which the order has tenants' use and lag; set by `bring_up`."""
         self.shapes: Counter[str] = Counter()
         """Number of workloads in the order, by shape."""
+        self.shape_names: dict[str, None] = {}
+        """Digests of these shapes."""
         self.ledger = QuotaLedger()
         self.fleet: tuple[str, ...] = ()
         """GPU types of the known regions, sorted."""

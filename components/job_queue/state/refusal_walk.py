@@ -5,6 +5,7 @@ A walk begins `NOTED_INTERVAL` after a change. After a walk that found a new rea
 
 from collections.abc import Mapping
 
+from components.job_queue.state.asked_shape import digest
 from core.fact import Note
 from core.nouns.ids import RegionName
 from core.nouns.instant import Instant, after
@@ -19,8 +20,8 @@ class ShapesLookedAt(Note, frozen=True):
 
     doubts: dict[str, Doubts]
     """By digest of the request."""
-    shapes: tuple[str, ...]
-    """Digests of the shapes in this part, one for each group."""
+    looked_at: int
+    """Number of groups in this part."""
     is_last: bool
     has_news: bool
     """Whether some doubt is new, so that another walk must confirm it."""
@@ -34,12 +35,24 @@ class RefusalWalk:
         """Time of the next part, if one is due."""
         self.walked = 0
         """Number of groups that the present walk has looked at."""
-        self.shapes: dict[str, None] = {}
-        """Digests of the shapes of these."""
         self.doubts: dict[str, Doubts] = {}
         self.doubts_before: dict[str, Doubts] = {}
+        self._taken: dict[str, dict[RegionName, Instant]] = {}
+        """When each region took a workload of a shape last, by the shape's digest: until then its reason was no refusal of all."""
         self._is_stale = False
         """Whether another walk is needed after this one."""
+
+    def take(self, shape: str, region: RegionName, at: Instant) -> None:
+        """Record that a region took a workload of a shape."""
+        self._taken.setdefault(digest(shape), {})[region] = at
+
+    def taken_at(self, shape: str, region: RegionName) -> Instant:
+        """Return when the region took a workload of the shape last, while others of the shape waited; 0: never that is known."""
+        return self._taken.get(digest(shape), {}).get(region, Instant(0))
+
+    def forget(self, shape: str) -> None:
+        """Forget a shape that no workload has any more."""
+        self._taken.pop(digest(shape), None)
 
     def stir(self, at: Instant) -> None:
         """Record that refusals may have changed."""
@@ -50,8 +63,7 @@ class RefusalWalk:
     def note(self, part: ShapesLookedAt, at: Instant) -> None:
         """Fold one part of a walk."""
         self._is_stale = part.has_news or (self._is_stale and self.walked > 0)
-        self.walked += len(part.shapes)
-        self.shapes.update(dict.fromkeys(part.shapes))
+        self.walked += part.looked_at
         self.doubts.update(part.doubts)
         if not part.is_last:
             self.at = after(at, NOTED_STEP)
@@ -59,4 +71,3 @@ class RefusalWalk:
         self.at = after(at, NOTED_INTERVAL) if self._is_stale else None
         self.doubts, self.doubts_before = {}, self.doubts
         self.walked = 0
-        self.shapes = {}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from components.job_queue.state.asked_shape import digest
 from core.codec import encode
 from core.events.queue import NotedRefusal, RefusalsNoted, RefusedShape
 from core.fact import Event
@@ -44,10 +45,13 @@ from tests.components.support.job_queue import (
     abstain,
     asked,
     auction_of,
+    bid,
     ended,
     grant,
     large,
+    refuse_all,
     refuse_for,
+    refuse_open,
     small,
     submit,
 )
@@ -377,3 +381,51 @@ def test_nothing_is_decided_by_it(start: Start, seed: int, monkeypatch: pytest.M
     assert planet.facts() == other.facts()
     assert len(noted(planet.queue)) > 5
     assert {} == other.queue.state.image.refusals.rows
+
+
+def test_shape_that_waits_is_not_gone(start: Start) -> None:
+    """Though shapes before it leave between two parts of a walk, so that the walk passes it over."""
+    queue = a_job_queue(start)
+    count = NOTED_AT_ONCE_MAX + 20
+    for number in range(count):
+        submit(queue, a_spec(a_job(1, 8, cpus=number / 10 + 1), regions=[EU]))
+    refuse_for(queue, Nanoseconds(2 * NOTED_INTERVAL + 8 * NOTED_STEP))
+    assert count == len(queue.state.image.refusals.rows)
+    submit(queue, a_spec(a_job(4, 8), regions=[EU]))
+    refuse_all(queue)
+    before, cancelled = len(noted(queue)), 0
+    end = after(queue.now, Nanoseconds(3 * NOTED_INTERVAL + 8 * NOTED_STEP))
+    while (due := queue.component.due(queue.state)) is not None and due <= end:
+        queue.wake(due)
+        refuse_all(queue)
+        walk = queue.state.refusal_walk
+        if walk.walked == NOTED_AT_ONCE_MAX and walk.doubts_before and not cancelled:
+            for _, work in queue.state.order.groups(0, 2):
+                cancelled += 1
+                queue.hear(CancelWorkload(work.workload))
+    waiting = {digest(shape) for (_, shape), _ in queue.state.order.groups(0, 2 * count)}
+    gone = {name for fact in noted(queue)[before:] for name in fact.gone}
+    assert (2, 2, set()) == (cancelled, len(gone), gone & waiting)
+
+
+def test_reason_does_not_hold_through_an_award(start: Start) -> None:
+    """A region that took another workload of the shape meanwhile has not refused all the time."""
+    queue = a_job_queue(start)
+    for _ in range(2):
+        submit(queue, small())
+    refuse_for(queue, seconds(3600))
+    queue.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=8_000))
+    opened = queue.wake()
+    ((first, _), *_) = asked(opened)
+    bid(queue, auction_of(opened, WorkloadId(first)), EU, workload=WorkloadId(first))
+    refuse_open(queue)
+    queue.hear_due_once()
+    waits = W2 if first == W1 else W1
+    assert queue.state.image.workloads.rows[WorkloadId(first)].is_active
+    awarded = queue.now
+    assert all(one.held <= queue.now - awarded for one in outlook(queue, waits).noted)
+    refuse_for(queue, LONG)
+    (newest, *_) = outlook(queue, waits).noted
+    assert 0 < newest.held <= queue.now - awarded
+    (shape,) = noted(queue)[-1].shapes
+    assert shape.refusals[0].held <= queue.now - awarded

@@ -39,7 +39,7 @@ from core.messages.workers import JoinRefused
 from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
+from core.nouns.limits import FORGET_AGAIN, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
 from core.nouns.placement import needs_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Phase
@@ -303,18 +303,31 @@ def test_forgotten_attempt_is_never_granted(start: Start) -> None:
 
 
 def test_many_are_forgotten_in_parts(start: Start) -> None:
-    """A fact has a size: the rest follows at the next sweep."""
+    """A fact has a size: the rest follows at once."""
     machine = a_store(start)
     count = FORGOTTEN_AT_ONCE_MAX + 1
     for number in range(count):
         decline(machine, f"w-{number}", sequence=award(machine, f"w-{number}"))
     machine.fact(GLOBAL_LOG, WorkloadsForgotten(tuple(WorkloadId(f"w-{number}") for number in range(count))))
-    sizes = []
+    sizes: list[int] = []
     while machine.state.image.attempts.rows:
-        for event in facts(machine.wait(FORGET_INTERVAL)):
+        for event in facts(machine.wait(FORGET_AGAIN if sizes else FORGET_INTERVAL)):
             assert isinstance(event, AttemptsForgotten)
             sizes.append(len(event.attempts))
     assert [FORGOTTEN_AT_ONCE_MAX, 1] == sizes
+
+
+def test_many_ends_do_not_pile_up(start: Start) -> None:
+    """At 20 ends a second, for minutes: the queue may forget none that its region remembers."""
+    machine = a_store(start)
+    for minute in range(4):
+        names = [WorkloadId(f"w-{minute * 1_200 + number}") for number in range(1_200)]
+        for name in names:
+            decline(machine, name, sequence=award(machine, name))
+        machine.fact(GLOBAL_LOG, WorkloadsForgotten(tuple(names)))
+        machine.wait(FORGET_INTERVAL)
+        machine.wait(FORGET_AGAIN)
+        assert not machine.state.image.attempts.rows
 
 
 def test_superseded_attempts_are_found_when_the_store_starts_again(start: Start) -> None:

@@ -1,5 +1,6 @@
 """What a store records of nodes at people's and the broker's word: scopes, drains, and nodes that join."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -457,3 +458,31 @@ def test_worker_with_much_wrong_is_told_some_of_it(start: Start) -> None:
     groups = tuple(NodeGroup(n, 1, NODE, "", n, 1) for n in range(8, 8 + 2 * JOIN_PROBLEMS_MAX))
     refused = said_once(machine.hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups))), JoinRefused)
     assert JOIN_PROBLEMS_MAX == len(refused.problems)
+
+
+# Requests that are repeated.
+
+
+def test_repeated_request_is_answered_and_closes_nothing_twice(start: Start) -> None:
+    """Its answer was lost, and the operator looked again before repeating it: one drain and one maintenance, not two."""
+    machine = a_store(start)
+    where = scope("0")
+    for kind, key in product(("drain", "maintenance"), ("k-1", "k-1", "k-2", "", "")):
+        maintenance = machine.state.image.maintenance
+        if kind == "drain":
+            told = machine.hear(DrainNodes(EU, where, "cables", maintenance.revision, by="olga", key=key))
+        else:
+            spans = (2 * MINUTE, MINUTE, MINUTE, maintenance.planned)
+            told = machine.hear(
+                PlanMaintenance(EU, where, MaintenanceKind.POWER, *spans, "cables", "olga", key)
+            )
+        assert 1 == said_once(told, NodesAnswered).nodes
+    assert ["d-1", "d-2", "d-3", "d-4"] == list(machine.state.image.capacity.closures)
+    assert ["m-1", "m-2", "m-3", "m-4"] == list(machine.state.image.maintenance.rows)
+
+
+def test_key_that_is_too_long(start: Start) -> None:
+    """As any other text of an operator."""
+    machine, key = a_store(start), "k" * (NAME_LENGTH_MAX + 1)
+    told = machine.hear(DrainNodes(EU, scope("0"), "cables", 0, by="olga", key=key))
+    assert (Reason.INVALID, (f"key: {NAME_LENGTH_MAX} characters are the most",)) == why_not(told)
