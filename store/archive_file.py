@@ -16,7 +16,7 @@ make a replay half as fast. The index takes 4 bytes more.
 import os
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -39,6 +39,8 @@ BLOCKS_MAX = 256
 FACTS_MAX = 100_000
 """Facts in a file. All of its blocks have at most `BLOCK_ROWS`, so 256 of them have room for as many."""
 LEVEL = 6
+SEQUENCE_MAX = (1 << 63) - 1
+"""SQLite knows no larger number."""
 
 _MAGIC = b"mizzen-facts-1\n"
 _DIGEST_BYTES = 16
@@ -69,7 +71,10 @@ def range_of(name: str) -> tuple[int, int] | None:
     if not name.endswith(_SUFFIX):
         return None
     first, dash, last = name.partition(".")[0].partition("-")
-    return (int(first), int(last)) if dash and first.isdecimal() and last.isdecimal() else None
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        return None
+    place = int(first), int(last)
+    return place if 1 <= place[0] <= place[1] <= SEQUENCE_MAX else None
 
 
 class Block(Struct, frozen=True, array_like=True):
@@ -202,7 +207,7 @@ class Reading:
     def __init__(self, log: LogName, path: Path, file: ArchiveFile) -> None:
         """Read the contents. Raises LogBroken when they are not those of this file, or cannot be read."""
         self._log = log
-        self._path = path
+        self.path = path
         self.file = file
         try:
             with path.open("rb") as opened:
@@ -226,7 +231,7 @@ class Reading:
         """A block's rows. Raises LogBroken."""
         block, last = self.contents.blocks[number], self.last_of(number)
         try:
-            with self._path.open("rb") as opened:
+            with self.path.open("rb") as opened:
                 data = os.pread(opened.fileno(), block.size, block.offset)
             steps, causes, actors, abouts, events = _columns.decode(zlib.decompress(data))
         except OSError as error:
@@ -256,16 +261,23 @@ class Reading:
 
     def check(self) -> None:
         """Check every row and the whole index. Raises LogBroken."""
+        for _ in self.checks():
+            pass
+
+    def checks(self) -> Iterator[None]:
+        """The same, a block at a time: what is left of it waits until the next one is asked for."""
         for number in range(len(self.contents.blocks)):
             self.rows(number)
+            yield
         for byte in range(_FANOUT):
             self._entries(byte)
+            yield
 
     def _entries(self, byte: int) -> list[bytes]:
         """The entries of the index whose digests begin with a byte."""
         begin, end = (self.contents.fanout[byte - 1] if byte else 0), self.contents.fanout[byte]
         try:
-            with self._path.open("rb") as opened:
+            with self.path.open("rb") as opened:
                 place = self.contents.index_at + begin * _ENTRY_BYTES
                 data = os.pread(opened.fileno(), (end - begin) * _ENTRY_BYTES, place)
         except OSError as error:
@@ -286,10 +298,10 @@ class Reading:
         raise self._damaged(self.file.first, self.file.last, "what it says of itself cannot be read")
 
     def _damaged(self, first: int, last: int, why: str) -> LogBroken:
-        text = f"archive file {self._path} is damaged ({why}), and facts {first} to {last} are in it"
-        return LogBroken(self._log, first, f"{text}; put back a copy of that file", self._path)
+        text = f"archive file {self.path} is damaged ({why}), and facts {first} to {last} are in it"
+        return LogBroken(self._log, first, f"{text}; put back a copy of that file", self.path)
 
     def _unreadable(self, first: int, last: int, error: OSError) -> LogBroken:
         why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        text = f"archive file {self._path} {why}, and facts {first} to {last} are in it"
-        return LogBroken(self._log, first, f"{text}; put back a copy of that file", self._path)
+        text = f"archive file {self.path} {why}, and facts {first} to {last} are in it"
+        return LogBroken(self._log, first, f"{text}; put back a copy of that file", self.path)

@@ -10,18 +10,18 @@ never reads an archive file.
 import os
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from core.nouns.ids import LogName
 from store import sqlite_file as file
 from store.archive import directory_of
 from store.archive_file import FACTS_MAX, ArchiveFile, Reading, Writing
-from store.errors import ArchiveInUse, LogInUse
+from store.errors import ArchiveInUse, LogBroken, LogInUse
 from store.files import FileLock, make_directory, sync_directory
 from store.images import ImageFiles
 from store.port import Archived
-from store.shedding import next_file
+from store.shedding import as_here, following
 
 UNFINISHED = ".tmp"
 AT = "SELECT at FROM facts WHERE sequence = ?"
@@ -56,12 +56,28 @@ def archive_next(directory: Path, log: LogName, before: int, *, is_whole: bool) 
 
 
 def _written(connection: sqlite3.Connection, directory: Path, log: LogName) -> tuple[int, bytes]:
-    """Up to which row there are archive files, with its hash; the keeper may not have taken up the newest yet."""
-    last, hash_ = file.border(connection)
+    """Up to which row there are archive files, with its hash; the keeper may not have taken up the newest yet.
+
+    The file that the keeper takes up next is checked whole: a damaged one would stop it, and is written again.
+    """
+    last, hash_ = border = file.border(connection)
     place = directory_of(directory, log)
-    while (found := next_file(log, place, connection, last)) is not None:
+    while (found := _next_file(connection, place, log, last, is_checked=last == border[0])) is not None:
         last, hash_ = found.last, found.hash_after
     return last, hash_
+
+
+def _next_file(
+    connection: sqlite3.Connection, place: Path, log: LogName, after: int, *, is_checked: bool
+) -> ArchiveFile | None:
+    for path in following(place, after):
+        with suppress(LogBroken):
+            found = as_here(log, path, connection)
+            if found is not None:
+                if is_checked:
+                    found.check()
+                return found.file
+    return None
 
 
 def _end(

@@ -79,6 +79,10 @@ class Log(Protocol):
     def head(self) -> Head:
         """Of what is durable. Term 0 and sequence 0 when nothing is."""
 
+    @property
+    def not_archived(self) -> int:
+        """How often old rows that an archive file has could not be deleted, since it was opened; it is tried again."""
+
     async def append(self, rows: Sequence[Row], term: int) -> Head:
         """Make a batch durable, whole; returns the head after it.
 
