@@ -35,24 +35,39 @@ def archive_next(directory: Path, log: LogName, before: int, *, is_whole: bool) 
     path = file.path_of(directory, log)
     if not path.exists():
         return None
+    place = directory_of(directory, log)
     with closing(file.connect_to_read(path)) as connection:
         file.format_of(log, connection)
-        last, hash_before = _written(connection, directory, log)
-        end = _end(connection, directory, log, last + 1, before, is_whole=is_whole)
-        if end <= last:
-            return None
-        place = directory_of(directory, log)
-        make_directory(place)
-        try:
-            lock = FileLock(log, place / "lock")
-        except LogInUse as error:
-            raise ArchiveInUse(log, f"another process archives it ({place / 'lock'} is locked)") from error
+        if not place.is_dir():
+            # Where nothing is due no directory is made, nor a lock.
+            if _due(connection, directory, log, before, is_whole=is_whole) is None:
+                return None
+            make_directory(place)
+        lock = _locked(log, place)
         try:
             for left in place.glob(f"*{UNFINISHED}"):
                 left.unlink(missing_ok=True)  # Whoever wrote that was killed.
-            return _write(connection, log, place, last + 1, end, hash_before)
+            # Now that nobody else archives the log: what another one wrote meanwhile is written.
+            due = _due(connection, directory, log, before, is_whole=is_whole)
+            return None if due is None else _write(connection, log, place, *due)
         finally:
             lock.release()
+
+
+def _locked(log: LogName, place: Path) -> FileLock:
+    try:
+        return FileLock(log, place / "lock")
+    except LogInUse as error:
+        raise ArchiveInUse(log, f"another process archives it ({place / 'lock'} is locked)") from error
+
+
+def _due(
+    connection: sqlite3.Connection, directory: Path, log: LogName, before: int, *, is_whole: bool
+) -> tuple[int, int, bytes] | None:
+    """The first and last row of the next file, and the hash before them; None when none is due."""
+    written, hash_before = _written(connection, directory, log)
+    end = _end(connection, directory, log, written + 1, before, is_whole=is_whole)
+    return None if end <= written else (written + 1, end, hash_before)
 
 
 def _written(connection: sqlite3.Connection, directory: Path, log: LogName) -> tuple[int, bytes]:
