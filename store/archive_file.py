@@ -265,7 +265,7 @@ class Reading:
             pass
 
     def checks(self) -> Iterator[None]:
-        """The same, a block at a time: what is left of it waits until the next one is asked for."""
+        """Check the same, a block or a part of the index at a time. Raises LogBroken."""
         for number in range(len(self.contents.blocks)):
             self.rows(number)
             yield

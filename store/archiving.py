@@ -18,7 +18,7 @@ from store import sqlite_file as file
 from store.archive import directory_of
 from store.archive_file import FACTS_MAX, ArchiveFile, Reading, Writing
 from store.errors import ArchiveInUse, LogBroken, LogInUse
-from store.files import FileLock, make_directory, sync_directory
+from store.files import FileLock, make_alike, make_directory, sync_directory
 from store.images import ImageFiles
 from store.port import Archived
 from store.shedding import as_here, following
@@ -43,22 +43,28 @@ def archive_next(directory: Path, log: LogName, before: int, *, is_whole: bool) 
             if _due(connection, directory, log, before, is_whole=is_whole) is None:
                 return None
             make_directory(place)
-        lock = _locked(log, place)
+            make_alike(place, path)
+        lock = _locked(log, place, path)
         try:
             for left in place.glob(f"*{UNFINISHED}"):
                 left.unlink(missing_ok=True)  # Whoever wrote that was killed.
-            # Now that nobody else archives the log: what another one wrote meanwhile is written.
+            # Only behind the lock: another archiver may have written a file since the first look.
             due = _due(connection, directory, log, before, is_whole=is_whole)
-            return None if due is None else _write(connection, log, place, *due)
+            return None if due is None else _write(connection, log, path, *due)
         finally:
             lock.release()
 
 
-def _locked(log: LogName, place: Path) -> FileLock:
+def _locked(log: LogName, place: Path, model: Path) -> FileLock:
+    path = place / "lock"
+    is_new = not path.exists()
     try:
-        return FileLock(log, place / "lock")
+        lock = FileLock(log, path)
     except LogInUse as error:
-        raise ArchiveInUse(log, f"another process archives it ({place / 'lock'} is locked)") from error
+        raise ArchiveInUse(log, f"another process archives it ({path} is locked)") from error
+    if is_new:
+        make_alike(path, model)
+    return lock
 
 
 def _due(
@@ -73,7 +79,7 @@ def _due(
 def _written(connection: sqlite3.Connection, directory: Path, log: LogName) -> tuple[int, bytes]:
     """Up to which row there are archive files, with its hash; the keeper may not have taken up the newest yet.
 
-    The file that the keeper takes up next is checked whole: a damaged one would stop it, and is written again.
+    The file that the keeper takes up next is checked whole: a damaged one would stop the keeper, and is written again.
     """
     last, hash_ = border = file.border(connection)
     place = directory_of(directory, log)
@@ -133,13 +139,15 @@ def _newest_before(connection: sqlite3.Connection, first: int, last: int, before
 
 
 def _write(
-    connection: sqlite3.Connection, log: LogName, place: Path, first: int, last: int, hash_before: bytes
+    connection: sqlite3.Connection, log: LogName, source: Path, first: int, last: int, hash_before: bytes
 ) -> Archived:
-    """Rows `first` to `last`, or as many as find room in a file."""
+    """Rows `first` to `last` of the log's file, or as many as find room in a file."""
+    place = directory_of(source.parent, log)
     log_id = file.head_row(connection)[0]
     descriptor, name = tempfile.mkstemp(UNFINISHED, f"{first}-", place)
     path = Path(name)
     try:
+        make_alike(path, source)
         with os.fdopen(descriptor, "wb") as opened:
             writing = Writing(opened, log, log_id, first, hash_before)
             for rows, _ in file.checked_pages(connection, log, first, hash_before):

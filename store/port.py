@@ -81,7 +81,7 @@ class Log(Protocol):
 
     @property
     def not_archived(self) -> int:
-        """How often old rows that an archive file has could not be deleted, since it was opened; it is tried again."""
+        """Failed tries to delete rows that an archive file has, since the log was opened; each is repeated later."""
 
     async def append(self, rows: Sequence[Row], term: int) -> Head:
         """Make a batch durable, whole; returns the head after it.

@@ -1,13 +1,13 @@
 """How a log's SQLite file lets go of the rows that archive files hold: the side of the keeper, in its writer's thread.
 
-Another process writes archive files (store/archiving.py), and checks them before it gives them their names. But a name is not
-durable at that moment, and a disk may return other bytes later, so nothing is deleted that was not checked again. Three sorts
-of step are left, each of about two milliseconds, taken while no append waits:
+Another process writes archive files (store/archiving.py), and checks each before the file gets its name. But a name is not
+durable at that moment, and a disk may return other bytes later, so each file is checked again before its rows are deleted.
+Three sorts of step are left, each of about two milliseconds, taken while no append waits:
 
 1. Check some blocks of the next file: the file's rows follow those archived before, its last hash is that of the same row
    here, and every row in between follows, so it has the same rows.
-2. Take the file up, once all of it is checked, and it and its name are durable. From the commit on its rows count as archived
-   (table `archived`).
+2. Take the file up, once all blocks are checked, and the file and its name are durable. From the commit on the file's rows
+   count as archived (table `archived`).
 3. Delete some of the rows that are archived, oldest first. The commit gives the pages that became free back to the file
    system.
 
@@ -51,7 +51,7 @@ class Shedding:
         self._reading: Reading | None = None
         """The file that is being checked."""
         self._checks: Iterator[None] = iter(())
-        """What is left to check of it."""
+        """The rest of the check of that file."""
         self._unsound: dict[str, LogError] = {}
         """Files that were left out at this look, by name, with the reason."""
 
@@ -79,8 +79,8 @@ class Shedding:
                 execute("ROLLBACK")
             execute(file.SYNCHRONOUS)
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_FSYNC:
-                # The system may forget what it could not write, and call the next sync a success. Only once the write-ahead
-                # log is empty no later append depends on that.
+                # The system may forget pages that could not be synced, and call the next sync a success. Once the write-ahead
+                # log is empty no later append depends on such a page.
                 (is_busy, *_) = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 return not is_busy
         except sqlite3.Error:
@@ -129,7 +129,7 @@ class Shedding:
             self._unsound[self._reading.path.name] = error
             self._reading = None
             return True
-        # The process that wrote it may not have come that far yet, or an operator has put a copy there.
+        # The process that wrote the file may not have come to this yet, or an operator has put a copy there.
         sync_file(self._reading.path)
         sync_directory(self._directory)
         found = self._reading.file

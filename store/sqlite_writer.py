@@ -81,13 +81,13 @@ class Writer:
         self._failure: str = ""
         self._group: list[Append] = []
         """Taken by the thread, and not settled yet."""
-        self._close: Close | None = None
-        """The end, once the thread has come to it."""
+        self._item: Shed | Close | None = None
+        """The same, behind that group."""
         self._look_at = 0.0
         self._not_shed = ""
         """Why archived rows were not deleted, at the last try; empty: they were."""
         self.not_archived = 0
-        """How often they were not. Only the thread sets it."""
+        """Tries that failed. Only the thread sets the count."""
         self.head = Head(name, log_id_if_new, 0, 0, GENESIS)
         """Of what is durable. Only the thread sets it."""
 
@@ -149,7 +149,7 @@ class Writer:
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
-        except Exception as error:  # noqa: BLE001  # whatever it is, whoever closes must hear it
+        except Exception as error:  # noqa: BLE001  # any error is told to the caller of `close`
             problem = error
         lock.release()
         call_soon(self._loop, partial(self._end, close.done, problem))
@@ -198,13 +198,15 @@ class Writer:
 
     def _write_until_closed(self) -> Close:
         self._look_at = time.monotonic() + LOOK_SECONDS
-        while self._close is None:
+        while not isinstance(self._item, Close):
             try:
                 self._take_turn()
-            except Exception as mistake:  # noqa: BLE001  # a mistake of ours: without this all would wait for ever
+            except Exception as mistake:  # noqa: BLE001  # a mistake of ours, or appends would wait for ever
                 self._failure = self._failure or f"{type(mistake).__name__}: {mistake}"
                 self._settle_group([(done, self._failed()) for _, _, done in self._group])
-        return self._close
+                if isinstance(self._item, Shed):
+                    call_soon(self._loop, partial(_settle, self._item.done, self._failed()))
+        return self._item
 
     def _take_turn(self) -> None:
         waiting = self._waiting
@@ -215,21 +217,19 @@ class Writer:
             if len(self._group) >= GROUP_APPENDS_MAX or waiting.empty():
                 break
             item = waiting.get()
-        # 2. The end is taken last, so that all before it is settled.
-        if isinstance(item, Close):
-            self._close = item
-        # 3. One commit for all of it.
+        self._item = None if isinstance(item, list) else item
+        # 2. One commit for all of it. The end is taken last, so that all before it is settled.
         if self._group:
             self._settle_group(self._committed(self._group))
-        # 4. What is archived goes, a little at a time, while nobody waits.
+        # 3. What is archived goes, a little at a time, while nobody waits.
         if isinstance(item, Shed):
             call_soon(self._loop, partial(_settle, item.done, self._shed(self._finish_shedding)))
-        if time.monotonic() >= self._look_at and waiting.empty() and self._close is None:
+        elif time.monotonic() >= self._look_at and waiting.empty() and not isinstance(item, Close):
             self._look_at = time.monotonic() + RETRY_SECONDS
             self._look_at = time.monotonic() + self._step()
 
     def _next(self) -> list[Append] | Shed | Close | None:
-        """What is handed in next; None when nothing is until it is time to look for archive files."""
+        """Return the next item; None when it is time to look for archive files."""
         try:
             return self._waiting.get(timeout=max(0.0, self._look_at - time.monotonic()))
         except Empty:
@@ -258,10 +258,10 @@ class Writer:
         return True
 
     def _shed(self, work: Callable[[], bool]) -> LogError | None:
-        """Do some of the shedding, and tell whether all of it is done; returns what went wrong, if something did.
+        """Do some of the shedding; returns the error, if there was one. `work` says whether all steps are taken.
 
-        The rows stay until a later try, or the next opening. No append needs them, so whatever it was, the log goes on:
-        only a transaction that stays open, or a disk that has lost what it was given, is the end of it.
+        After an error the rows stay until a later try, or the next opening. No append needs these rows, so the log goes on,
+        unless a transaction stays open, or the disk may have lost pages of the write-ahead log.
         """
         if self._failure:
             return self._failed()
@@ -269,7 +269,7 @@ class Writer:
             if work():
                 self._say_shed("")
             return None
-        except Exception as error:  # noqa: BLE001  # nothing about old rows may stop the keeper
+        except Exception as error:  # noqa: BLE001  # old rows never stop the keeper
             problem: LogError
             if self._shedding.recover(error):
                 problem = self._not_shed_because(error)

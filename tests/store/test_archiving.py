@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -24,6 +25,10 @@ from tests.store.archived_logs import FOR_EVER, LOG, everything, fill, here, row
 from tests.store.test_sqlite_syncs import HOUSE, can_trace
 
 pytestmark = pytest.mark.usefixtures("small_files")
+
+
+NOBODY = 65_534
+"""A user and group that is not root."""
 
 
 def first_facts(directory: Path) -> list[str]:
@@ -135,3 +140,29 @@ async def test_file_is_durable_before_its_name_and_its_name_before_it_is_told(
     assert [("fsync", ".tmp"), ("rename", ".tmp"), ("fsync", "")] == [
         (call, Path(name).suffix) for call, name in steps
     ]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o600])
+async def test_whoever_reads_the_log_reads_its_archive(
+    tmp_path: Path, path: Path, log: SqliteLog, mode: int
+) -> None:
+    """Archive files have the mode of the log's file, and their directory can be entered by the same."""
+    await fill(tmp_path, log)
+    path.chmod(mode)
+    files = [Path(file) for file in await write_files(tmp_path)]
+    assert {mode} == {stat.S_IMODE(file.stat().st_mode) for file in files}
+    place = stat.S_IMODE(files[0].parent.stat().st_mode)
+    assert (mode | 0o100) & 0o444 == place & 0o444
+    assert (place & 0o444) >> 2 == place & 0o111
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_root_leaves_files_to_the_log_s_user(tmp_path: Path, path: Path, log: SqliteLog) -> None:
+    """All that it makes beside the log, so that the plane goes on archiving."""
+    await fill(tmp_path, log)
+    os.chown(path, NOBODY, NOBODY)
+    await write_files(tmp_path)
+    place = directory_of(tmp_path, LOG)
+    made = [place, *place.iterdir()]
+    assert 5 == len(made)
+    assert {(NOBODY, NOBODY)} == {(one.stat().st_uid, one.stat().st_gid) for one in made}

@@ -182,7 +182,9 @@ async def test_directory_that_cannot_be_read_is_told(tmp_path: Path, eager: Sqli
 async def test_mistake_in_the_thread_is_heard_by_all(tmp_path: Path, eager: SqliteLog) -> None:
     """Appends fail, those that wait and those to come, and the log closes: nobody waits for a thread that is no more."""
     eager._writer._numbered = failing(KeyError("mistake"))  # type: ignore[assignment, method-assign]
-    outcomes = await asyncio.gather(*(append(eager) for _ in range(3)), return_exceptions=True)
+    waiting = (append(eager), append(eager), eager.shed())
+    async with asyncio.timeout(SECONDS):
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [AppendFailed] * 3 == [type(outcome) for outcome in outcomes]
     with pytest.raises(AppendFailed, match="mistake"):
         await append(eager)
