@@ -97,7 +97,11 @@ class Reader:
 
     def losses(self) -> dict[str, int]:
         """Return what was lost or not answered since the start."""
-        return {"asks_lost": self._asks_lost, "unanswered": self._unanswered}
+        return {
+            "asks_lost": self._asks_lost,
+            "unanswered": self._unanswered,
+            "not_archived": self._reader.not_archived,
+        }
 
     def behind(self) -> int:
         """Return 0: a reader reads at each request."""

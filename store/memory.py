@@ -83,6 +83,10 @@ class MemoryReader:
         self._name = name
         self._disk = disk
 
+    @property
+    def not_archived(self) -> int:
+        return 0
+
     async def head(self) -> Head:
         file = self._disk.file(self._name)
         return Head(self._name, "", 0, 0, GENESIS) if file is None else _head_of(self._name, file)

@@ -99,6 +99,10 @@ class Log(Protocol):
 class LogReader(Protocol):
     """What anybody may ask of a log, beside its keeper or without one."""
 
+    @property
+    def not_archived(self) -> int:
+        """Calls of `archive` that failed; one beside another process that archives the log is not counted."""
+
     async def head(self) -> Head:
         """Of what is durable."""
 

@@ -41,6 +41,7 @@ COUNTS = {
     "asks_lost": "reads of the log that did not fit the reader's inbox",
     "unanswered": "reads of the log that could not be answered",
     "log_full": "batches that did not fit the disk",
+    "not_archived": "failed tries to archive old facts, or to delete those that are archived",
 }
 """Every count of losses that a unit can tell, with its meaning."""
 
