@@ -15,6 +15,7 @@ make a replay half as fast. The index takes 4 bytes more.
 
 import os
 import zlib
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -98,6 +99,42 @@ class Contents(Struct, frozen=True, array_like=True):
     """Of each first byte of a digest, how many entries of the index have that one or a lower one."""
     sums: tuple[int, ...]
     """Of each first byte of a digest, the checksum of its entries."""
+
+
+class Index(NamedTuple):
+    """Where the entries of a file's index are, by the first byte of the digest. It takes 2.3 KB of memory, where `Contents` take 60."""
+
+    at: int
+    fanout: "array[int]"
+    sums: "array[int]"
+
+    def blocks_about(self, log: LogName, path: Path, file: ArchiveFile, about: str) -> list[int]:
+        """Return the blocks that may have rows about a thing, in order. Raises LogBroken."""
+        key = _key(about)
+        data = self.entries(log, path, file, key[0])
+        places = range(0, len(data), _ENTRY_BYTES)
+
+        def entry(place: int) -> bytes:
+            return data[place : place + _ENTRY_BYTES]
+
+        begin = bisect_left(places, key, key=entry)
+        end = bisect_right(places, key + bytes((BLOCKS_MAX - 1,)), key=entry)
+        return [data[place + _KEY_BYTES] for place in places[begin:end]]
+
+    def entries(self, log: LogName, path: Path, file: ArchiveFile, byte: int) -> bytes:
+        """Return the entries whose digests begin with a byte, sorted. Raises LogBroken."""
+        begin, end = (self.fanout[byte - 1] if byte else 0), self.fanout[byte]
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                data = os.pread(descriptor, (end - begin) * _ENTRY_BYTES, self.at + begin * _ENTRY_BYTES)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _unreadable(log, path, file.first, file.last, error) from error
+        if zlib.crc32(data) != self.sums[byte]:
+            raise _damaged(log, path, file.first, file.last, "its index is not what was written")
+        return data
 
 
 class Rows(NamedTuple):
@@ -215,8 +252,10 @@ class Reading:
         except OSError as error:
             raise self._unreadable(file.first, file.last, error) from error
         # By its hashes, and not by its log's name: a copy of a log may have another one.
-        if self.contents.file != file:
+        contents = self.contents
+        if contents.file != file:
             raise self._damaged(file.first, file.last, "it is another file's content")
+        self.index = Index(contents.index_at, array("I", contents.fanout), array("I", contents.sums))
 
     def number_of(self, sequence: int) -> int:
         """The block that has this row."""
@@ -254,10 +293,7 @@ class Reading:
 
     def blocks_about(self, about: str) -> list[int]:
         """Blocks that may have rows about a thing, in order. Raises LogBroken."""
-        key = _key(about)
-        entries = self._entries(key[0])
-        begin, end = (bisect_left(entries, key + bytes((number,))) for number in (0, BLOCKS_MAX - 1))
-        return [entry[-1] for entry in entries[begin : end + 1] if entry[:_KEY_BYTES] == key]
+        return self.index.blocks_about(self._log, self.path, self.file, about)
 
     def check(self) -> None:
         """Check every row and the whole index. Raises LogBroken."""
@@ -270,21 +306,8 @@ class Reading:
             self.rows(number)
             yield
         for byte in range(_FANOUT):
-            self._entries(byte)
+            self.index.entries(self._log, self.path, self.file, byte)
             yield
-
-    def _entries(self, byte: int) -> list[bytes]:
-        """The entries of the index whose digests begin with a byte."""
-        begin, end = (self.contents.fanout[byte - 1] if byte else 0), self.contents.fanout[byte]
-        try:
-            with self.path.open("rb") as opened:
-                place = self.contents.index_at + begin * _ENTRY_BYTES
-                data = os.pread(opened.fileno(), (end - begin) * _ENTRY_BYTES, place)
-        except OSError as error:
-            raise self._unreadable(self.file.first, self.file.last, error) from error
-        if zlib.crc32(data) != self.contents.sums[byte]:
-            raise self._damaged(self.file.first, self.file.last, "its index is not what was written")
-        return [data[at : at + _ENTRY_BYTES] for at in range(0, len(data), _ENTRY_BYTES)]
 
     def _read_contents(self, opened: BinaryIO) -> Contents:
         descriptor = opened.fileno()
@@ -298,10 +321,18 @@ class Reading:
         raise self._damaged(self.file.first, self.file.last, "what it says of itself cannot be read")
 
     def _damaged(self, first: int, last: int, why: str) -> LogBroken:
-        text = f"archive file {self.path} is damaged ({why}), and facts {first} to {last} are in it"
-        return LogBroken(self._log, first, f"{text}; put back a copy of that file", self.path)
+        return _damaged(self._log, self.path, first, last, why)
 
     def _unreadable(self, first: int, last: int, error: OSError) -> LogBroken:
-        why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        text = f"archive file {self.path} {why}, and facts {first} to {last} are in it"
-        return LogBroken(self._log, first, f"{text}; put back a copy of that file", self.path)
+        return _unreadable(self._log, self.path, first, last, error)
+
+
+def _damaged(log: LogName, path: Path, first: int, last: int, why: str) -> LogBroken:
+    text = f"archive file {path} is damaged ({why}), and facts {first} to {last} are in it"
+    return LogBroken(log, first, f"{text}; put back a copy of that file", path)
+
+
+def _unreadable(log: LogName, path: Path, first: int, last: int, error: OSError) -> LogBroken:
+    why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+    text = f"archive file {path} {why}, and facts {first} to {last} are in it"
+    return LogBroken(log, first, f"{text}; put back a copy of that file", path)

@@ -164,9 +164,10 @@ async def test_reader_archives_if_facts_are_not_kept_for_ever(place: Place) -> N
         lambda: "id",
     )
     unit = Unit("reader", member=GLOBAL_LOG)
+    own = [f"reader.global/{work}" for work in ("answering", "finding", "folding")]
     for plan, expected in (
-        (Plan("fleet", ()), ["reader.global/answering", "reader.global/folding"]),
-        (Plan("fleet", (), keep=DAY), ["reader.global/answering", "reader.global/folding", "archive.global"]),
+        (Plan("fleet", ()), own),
+        (Plan("fleet", (), keep=DAY), [*own, "archive.global"]),
     ):
         opened = await open_unit(plan, unit, around)
         tasks = opened.tasks()

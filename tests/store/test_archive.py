@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from core.nouns.ids import LogName
 from core.nouns.instant import Instant
 from store import sqlite_file
 from store.archive import directory_of
@@ -647,4 +648,34 @@ async def test_index_finds_every_block(tmp_path: Path, log: SqliteLog) -> None:
     (first, *_) = reader._archive.files
     reading = Reading(LOG, directory_of(tmp_path, LOG) / first.name, first)
     assert sum(bool(reading.blocks_about(f"x-{number}")) for number in range(1_000)) < 10
+    await reader.close()
+
+
+async def test_contents_of_a_file_are_read_once(
+    tmp_path: Path, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many files there are, a second look for what is about a thing asks their indexes alone."""
+    monkeypatch.setattr("store.archive.FILES_KNOWN_MAX", 1)
+    await fill(tmp_path, log)
+    files = await write_files(tmp_path)
+    await log.shed()
+    read, begin = [], Reading.__init__
+
+    def watched(reading: Reading, name: LogName, path: Path, file: ArchiveFile) -> None:
+        read.append(str(path))
+        begin(reading, name, path, file)
+
+    monkeypatch.setattr(Reading, "__init__", watched)
+    reader = await SqliteStore(tmp_path).reader(LOG)
+    for expected in (files, []):
+        assert [] == await reader.read_about("w-none", 0, 10, MUCH)
+        assert expected == read
+        read.clear()
+    monkeypatch.setattr("store.archive.INDEXES_KNOWN_MAX", 2)
+    fresh = await SqliteStore(tmp_path).reader(LOG)
+    for expected in (files, files[2:]):
+        assert [] == await fresh.read_about("w-none", 0, 10, MUCH)
+        assert expected == read, "what finds no room any more puts nothing else out"
+        read.clear()
+    await fresh.close()
     await reader.close()
