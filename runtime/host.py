@@ -110,6 +110,7 @@ class Host(Generic[State]):
         self.is_open = kept is None
         """Whether facts can be decided: false while a full disk keeps the log from being opened."""
         self.guard = kept.guard if kept is not None else None
+        self.log = kept.log if kept is not None else None
         self._kept = kept
         self._doer = doer
         self._teller = Teller(component.name, bus, self.counts, doer)

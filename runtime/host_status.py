@@ -25,6 +25,7 @@ class HostStatus:
             "put_aside": counts.put_aside,
             "not_said": counts.not_said,
             "log_full": counts.log_full,
+            "not_archived": self._host.log.not_archived if self._host.log is not None else 0,
             "gaps": sum(one.gaps for one in followed),
             "refused": sum(one.refused for one in followed),
         }

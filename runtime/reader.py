@@ -61,6 +61,9 @@ class Reader:
         self._clock = clock
         self._wake = Wake(clock)
         self._asked: deque[tuple[Question, str]] = deque()
+        self._to_find = Wake(clock)
+        self._asked_about: deque[tuple[Question, str]] = deque()
+        """Requests that may look through thousands of archive files, one after the other."""
         self._asks_lost = self._unanswered = 0
         self._pages: OrderedDict[tuple[str, int, int, int], LogPage] = OrderedDict()
         """Pages of the log that ended before its head: followers that start together read the same ones."""
@@ -73,18 +76,20 @@ class Reader:
         self.images = EncodedImages()
 
     def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
-        """What is to run for as long as the reader lives, each under a name: nobody who reads pages waits for an image or a snapshot."""
+        """What is to run for as long as the reader lives, each under a name: nobody who reads pages waits for an image, a snapshot or a look through the archive."""
         return [
             (f"{self.name}/answering", self._answer_forever()),
+            (f"{self.name}/finding", self._find_forever()),
             (f"{self.name}/folding", self._fold_forever()),
         ]
 
     def close(self) -> None:
         """Let go of its timers."""
         self._wake.close()
+        self._to_find.close()
         self._to_fold.close()
 
-    # Answering: one coroutine, which never folds.
+    # Answering: one coroutine, which never folds, and one for facts about a thing. The archive is read in another thread.
 
     async def _answer_forever(self) -> None:
         await self._bus.listen(Address(READER.noun, (self.log,)), self._hear)
@@ -93,11 +98,21 @@ class Reader:
                 await self._answer(*self._asked.popleft())
             await self._wake.wait()
 
+    async def _find_forever(self) -> None:
+        while True:
+            while self._asked_about:
+                await self._answer(*self._asked_about.popleft())
+            await self._to_find.wait()
+
     # Its status (runtime/status/unit_status.py, Told).
 
     def losses(self) -> dict[str, int]:
         """Return what was lost or not answered since the start."""
-        return {"asks_lost": self._asks_lost, "unanswered": self._unanswered}
+        return {
+            "asks_lost": self._asks_lost,
+            "unanswered": self._unanswered,
+            "not_archived": self._reader.not_archived,
+        }
 
     def behind(self) -> int:
         """Return 0: a reader reads at each request."""
@@ -105,7 +120,7 @@ class Reader:
 
     def waiting(self) -> int:
         """Return the number of requests that wait."""
-        return len(self._asked) + len(self._waiting)
+        return len(self._asked) + len(self._asked_about) + len(self._waiting)
 
     def put_aside(self) -> tuple[AsideMessage, ...]:
         """Return nothing: a reader decides no message."""
@@ -118,11 +133,13 @@ class Reader:
     def _hear(self, parcel: Parcel, reply_to: str) -> None:
         message = parcel.message
         if isinstance(message, Question) and message.log == self.log and reply_to:
-            if len(self._asked) >= INBOX_MAX:
+            is_about = isinstance(message, ReadAbout)
+            asked, wake = (self._asked_about, self._to_find) if is_about else (self._asked, self._wake)
+            if len(asked) >= INBOX_MAX:
                 self._asks_lost += 1
                 return
-            self._asked.append((message, reply_to))
-            self._wake.ring()
+            asked.append((message, reply_to))
+            wake.ring()
 
     async def _answer(self, message: Question, reply_to: str) -> None:
         """A log that is not there yet, or cannot be read, is not answered for: who asks tries again."""

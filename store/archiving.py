@@ -10,18 +10,18 @@ never reads an archive file.
 import os
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from core.nouns.ids import LogName
 from store import sqlite_file as file
 from store.archive import directory_of
 from store.archive_file import FACTS_MAX, ArchiveFile, Reading, Writing
-from store.errors import ArchiveInUse, LogInUse
-from store.files import FileLock, make_directory, sync_directory
+from store.errors import ArchiveInUse, LogBroken, LogInUse
+from store.files import FileLock, make_alike, make_directory, sync_directory
 from store.images import ImageFiles
 from store.port import Archived
-from store.shedding import next_file
+from store.shedding import as_here, following
 
 UNFINISHED = ".tmp"
 AT = "SELECT at FROM facts WHERE sequence = ?"
@@ -35,33 +35,70 @@ def archive_next(directory: Path, log: LogName, before: int, *, is_whole: bool) 
     path = file.path_of(directory, log)
     if not path.exists():
         return None
+    place = directory_of(directory, log)
     with closing(file.connect_to_read(path)) as connection:
         file.format_of(log, connection)
-        last, hash_before = _written(connection, directory, log)
-        end = _end(connection, directory, log, last + 1, before, is_whole=is_whole)
-        if end <= last:
-            return None
-        place = directory_of(directory, log)
-        make_directory(place)
-        try:
-            lock = FileLock(log, place / "lock")
-        except LogInUse as error:
-            raise ArchiveInUse(log, f"another process archives it ({place / 'lock'} is locked)") from error
+        if not place.is_dir():
+            # Where nothing is due no directory is made, nor a lock.
+            if _due(connection, directory, log, before, is_whole=is_whole) is None:
+                return None
+            make_directory(place)
+            make_alike(place, path)
+        lock = _locked(log, place, path)
         try:
             for left in place.glob(f"*{UNFINISHED}"):
                 left.unlink(missing_ok=True)  # Whoever wrote that was killed.
-            return _write(connection, log, place, last + 1, end, hash_before)
+            # Only behind the lock: another archiver may have written a file since the first look.
+            due = _due(connection, directory, log, before, is_whole=is_whole)
+            return None if due is None else _write(connection, log, path, *due)
         finally:
             lock.release()
 
 
+def _locked(log: LogName, place: Path, model: Path) -> FileLock:
+    path = place / "lock"
+    is_new = not path.exists()
+    try:
+        lock = FileLock(log, path)
+    except LogInUse as error:
+        raise ArchiveInUse(log, f"another process archives it ({path} is locked)") from error
+    if is_new:
+        make_alike(path, model)
+    return lock
+
+
+def _due(
+    connection: sqlite3.Connection, directory: Path, log: LogName, before: int, *, is_whole: bool
+) -> tuple[int, int, bytes] | None:
+    """The first and last row of the next file, and the hash before them; None when none is due."""
+    written, hash_before = _written(connection, directory, log)
+    end = _end(connection, directory, log, written + 1, before, is_whole=is_whole)
+    return None if end <= written else (written + 1, end, hash_before)
+
+
 def _written(connection: sqlite3.Connection, directory: Path, log: LogName) -> tuple[int, bytes]:
-    """Up to which row there are archive files, with its hash; the keeper may not have taken up the newest yet."""
-    last, hash_ = file.border(connection)
+    """Up to which row there are archive files, with its hash; the keeper may not have taken up the newest yet.
+
+    The file that the keeper takes up next is checked whole: a damaged one would stop the keeper, and is written again.
+    """
+    last, hash_ = border = file.border(connection)
     place = directory_of(directory, log)
-    while (found := next_file(log, place, connection, last)) is not None:
+    while (found := _next_file(connection, place, log, last, is_checked=last == border[0])) is not None:
         last, hash_ = found.last, found.hash_after
     return last, hash_
+
+
+def _next_file(
+    connection: sqlite3.Connection, place: Path, log: LogName, after: int, *, is_checked: bool
+) -> ArchiveFile | None:
+    for path in following(place, after):
+        with suppress(LogBroken):
+            found = as_here(log, path, connection)
+            if found is not None:
+                if is_checked:
+                    found.check()
+                return found.file
+    return None
 
 
 def _end(
@@ -102,13 +139,15 @@ def _newest_before(connection: sqlite3.Connection, first: int, last: int, before
 
 
 def _write(
-    connection: sqlite3.Connection, log: LogName, place: Path, first: int, last: int, hash_before: bytes
+    connection: sqlite3.Connection, log: LogName, source: Path, first: int, last: int, hash_before: bytes
 ) -> Archived:
-    """Rows `first` to `last`, or as many as find room in a file."""
+    """Rows `first` to `last` of the log's file, or as many as find room in a file."""
+    place = directory_of(source.parent, log)
     log_id = file.head_row(connection)[0]
     descriptor, name = tempfile.mkstemp(UNFINISHED, f"{first}-", place)
     path = Path(name)
     try:
+        make_alike(path, source)
         with os.fdopen(descriptor, "wb") as opened:
             writing = Writing(opened, log, log_id, first, hash_before)
             for rows, _ in file.checked_pages(connection, log, first, hash_before):

@@ -26,6 +26,30 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_alike(path: Path, model: Path) -> None:
+    """Give a new file or directory the mode of another file and, if this process is root, the other file's owner, so that the
+    users of the one may use the other.
+    """
+    if sys.platform == "win32":
+        return
+    wanted = model.stat()
+    mode = wanted.st_mode & 0o666
+    if path.is_dir():
+        mode |= 0o300 | (mode & 0o444) >> 2  # To enter it.
+    if os.geteuid() == 0:
+        os.chown(path, wanted.st_uid, wanted.st_gid)
+    path.chmod(mode)
+
+
 class FileLock:
     """A file that one holder at a time has, in this process or any other; the system lets go of it when that dies.
 

@@ -79,6 +79,10 @@ class Log(Protocol):
     def head(self) -> Head:
         """Of what is durable. Term 0 and sequence 0 when nothing is."""
 
+    @property
+    def not_archived(self) -> int:
+        """Failed tries to delete rows that an archive file has, since the log was opened; each is repeated later."""
+
     async def append(self, rows: Sequence[Row], term: int) -> Head:
         """Make a batch durable, whole; returns the head after it.
 
@@ -94,6 +98,10 @@ class Log(Protocol):
 
 class LogReader(Protocol):
     """What anybody may ask of a log, beside its keeper or without one."""
+
+    @property
+    def not_archived(self) -> int:
+        """Calls of `archive` that failed; one beside another process that archives the log is not counted."""
 
     async def head(self) -> Head:
         """Of what is durable."""

@@ -1,11 +1,14 @@
 """How a log's SQLite file lets go of the rows that archive files hold: the side of the keeper, in its writer's thread.
 
-Another process writes archive files (store/archiving.py). A file under its own name is durable and was checked, so two
-sorts of step are left, each one short transaction, taken while no append waits:
+Another process writes archive files (store/archiving.py), and checks each before the file gets its name. But a name is not
+durable at that moment, and a disk may return other bytes later, so each file is checked again before its rows are deleted.
+Three sorts of step are left, each of about two milliseconds, taken while no append waits:
 
-1. Take a file up: the file's rows follow those archived before, and its last hash is that of the same row here, so it has
-   the same rows. From the commit on its rows count as archived (table `archived`).
-2. Delete some of the rows that are archived, oldest first. The commit gives the pages that became free back to the file
+1. Check some blocks of the next file: the file's rows follow those archived before, its last hash is that of the same row
+   here, and every row in between follows, so it has the same rows.
+2. Take the file up, once all blocks are checked, and the file and its name are durable. From the commit on the file's rows
+   count as archived (table `archived`).
+3. Delete some of the rows that are archived, oldest first. The commit gives the pages that became free back to the file
    system.
 
 After a crash at any moment the rows are in the archive file, or here, or in both, and `archived` says from where they are
@@ -14,13 +17,15 @@ read. A step that is not durable is taken again.
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from core.nouns.ids import LogName
 from store import sqlite_file as file
 from store.archive import directory_of
 from store.archive_file import ArchiveFile, Reading, range_of
-from store.errors import LogBroken
+from store.errors import LogBroken, LogError
+from store.files import sync_directory, sync_file
 
 STEP_SECONDS = 0.002
 """How long a step may hold up an append that comes meanwhile, beside its commit. Steps become smaller or larger by it."""
@@ -43,12 +48,19 @@ class Shedding:
         """Whether rows that are archived may still be here."""
         self._looked_at = 0
         """When the directory had changed last, as far as it was looked through."""
+        self._reading: Reading | None = None
+        """The file that is being checked."""
+        self._checks: Iterator[None] = iter(())
+        """The rest of the check of that file."""
+        self._unsound: dict[str, LogError] = {}
+        """Files that were left out at this look, by name, with the reason."""
 
     def step(self) -> bool:
-        """Take the next step; whether there was one. Raises sqlite3.Error, and then `recover` must follow.
+        """Take the next step; whether there was one.
 
-        Its commit waits for no disk: a step that a power cut undoes is taken again, and the fsync of the next append makes it
-        durable before what is appended.
+        Raises sqlite3.Error, LogError and OSError; after any exception `recover` must follow. A step's commit waits for no
+        disk: a step that a power cut undoes is taken again, and the fsync of the next append makes it durable before what is
+        appended.
         """
         execute = self._connection.execute
         execute("PRAGMA synchronous = NORMAL")
@@ -56,19 +68,28 @@ class Shedding:
         execute(file.SYNCHRONOUS)
         return found
 
-    def recover(self) -> bool:
-        """Roll back a step that failed, and have commits wait for the disk again; whether both worked."""
+    def recover(self, error: Exception) -> bool:
+        """Roll back a step that failed, have commits wait for the disk again, and look anew at the next step; whether all
+        of it worked.
+        """
+        self._look_anew()
+        execute = self._connection.execute
         try:
             if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            self._connection.execute(file.SYNCHRONOUS)
+                execute("ROLLBACK")
+            execute(file.SYNCHRONOUS)
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_FSYNC:
+                # The system may forget pages that could not be synced, and call the next sync a success. Once the write-ahead
+                # log is empty no later append depends on such a page.
+                (is_busy, *_) = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                return not is_busy
         except sqlite3.Error:
             return False
         return True
 
     def finish(self) -> None:
-        """Take all steps, and leave no free page, whatever the file was made with. Appends wait. Raises sqlite3.Error."""
-        self._looked_at = 0
+        """Take all steps, and leave no free page, whatever the file was made with. Appends wait. Raises what `step` does."""
+        self._look_anew()
         while self.step():
             pass
         if not file.can_shrink(self._connection):
@@ -96,56 +117,78 @@ class Shedding:
         return True
 
     def _take_up(self) -> bool:
+        if self._reading is None and not self._find():
+            return False
+        assert self._reading is not None
+        until = time.perf_counter() + STEP_SECONDS
         try:
-            changed = self._directory.stat().st_mtime_ns
-        except OSError:
-            return False  # Nothing was ever archived, or it is out of reach for now.
-        if changed == self._looked_at:
-            return False
-        if time.time_ns() - changed > SETTLED_SECONDS * 1e9:
-            self._looked_at = changed
-        found = next_file(self._log, self._directory, self._connection, self._border)
-        if found is None:
-            return False
+            for _ in self._checks:
+                if time.perf_counter() >= until:
+                    return True
+        except LogBroken as error:
+            self._unsound[self._reading.path.name] = error
+            self._reading = None
+            return True
+        # The process that wrote the file may not have come to this yet, or an operator has put a copy there.
+        sync_file(self._reading.path)
+        sync_directory(self._directory)
+        found = self._reading.file
         values = (found.last, found.first, found.hash_before, found.hash_after)
         self._connection.execute(
             "INSERT INTO archived (last, first, hash_before, hash_after) VALUES (?, ?, ?, ?)", values
         )
-        self._border, self._has_rows, self._looked_at = found.last, True, 0
+        self._border, self._has_rows = found.last, True
+        self._look_anew()
         return True
 
+    def _find(self) -> bool:
+        """Begin to check the next file; whether there is one. Raises LogError when there are only unsound ones."""
+        try:
+            changed = self._directory.stat().st_mtime_ns
+        except FileNotFoundError:
+            return False  # Nothing was ever archived.
+        if changed == self._looked_at:
+            return False
+        for path in following(self._directory, self._border):
+            if path.name in self._unsound:
+                continue
+            try:
+                self._reading = as_here(self._log, path, self._connection)
+            except LogBroken as error:
+                self._unsound[path.name] = error
+            if self._reading is not None:
+                self._checks = self._reading.checks()
+                return True
+        for unsound in self._unsound.values():
+            text = "an archive file is not sound; its facts stay in the log until the file is written again"
+            raise LogError(self._log, f"{text} ({unsound})") from unsound
+        if time.time_ns() - changed > SETTLED_SECONDS * 1e9:
+            self._looked_at = changed
+        return False
 
-def next_file(
-    log: LogName, directory: Path, connection: sqlite3.Connection, after: int
-) -> ArchiveFile | None:
-    """The file in the archive's directory whose rows follow a sequence, and are the rows that the SQLite file has there.
+    def _look_anew(self) -> None:
+        self._looked_at, self._reading, self._unsound = 0, None, {}
 
-    The newest row stays where it is: a file that has it is not one.
-    """
+
+def following(directory: Path, after: int) -> list[Path]:
+    """Files in an archive's directory whose rows begin behind a sequence, by their names. Raises OSError."""
     try:
         names = sorted(entry.name for entry in directory.iterdir())
-    except OSError:
-        return None
-    for name in names:
-        place = range_of(name)
-        if place is None or place[0] != after + 1:
-            continue
-        found = _as_here(log, directory / name, connection, *place)
-        if found is not None:
-            return found
-    return None
+    except FileNotFoundError:
+        return []
+    return [directory / name for name in names if (range_of(name) or (0,))[0] == after + 1]
 
 
-def _as_here(
-    log: LogName, path: Path, connection: sqlite3.Connection, first: int, last: int
-) -> ArchiveFile | None:
-    """What a file holds, if its rows are between the same hashes as here."""
+def as_here(log: LogName, path: Path, connection: sqlite3.Connection) -> Reading | None:
+    """A file whose rows, by its name, are the rows that the SQLite file has there; None when they are others.
+
+    The newest row stays where it is: a file that has it is not one. Raises LogBroken when it cannot be read, or holds something
+    else than its name says.
+    """
+    first, last = range_of(path.name) or (0, 0)
     before, after = file.hash_at(connection, first - 1), file.hash_at(connection, last)
     (newest,) = connection.execute("SELECT max(sequence) FROM facts").fetchone()
     if before is None or after is None or newest <= last:
         return None
     expected = ArchiveFile(first, last, before, after)
-    try:
-        return Reading(log, path, expected).file if path.name == expected.name else None
-    except LogBroken:
-        return None
+    return Reading(log, path, expected) if path.name == expected.name else None

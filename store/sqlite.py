@@ -31,6 +31,10 @@ class SqliteLog:
     def head(self) -> Head:
         return self._writer.head
 
+    @property
+    def not_archived(self) -> int:
+        return self._writer.not_archived
+
     async def append(self, rows: Sequence[Row], term: int) -> Head:
         if self._is_closed:
             raise AppendFailed(self._name, "it is closed; open it again")
@@ -41,7 +45,7 @@ class SqliteLog:
         """Delete all that archive files have, and give all free pages back, while appends wait. A keeper that is open does
         the same by itself, a little at a time.
 
-        Raises LogFull and AppendFailed.
+        Raises LogError.
         """
         await self._writer.hand_in_shed()
 

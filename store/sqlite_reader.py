@@ -22,7 +22,7 @@ from store.archive import Archive
 from store.archive_file import ArchiveFile
 from store.archiving import archive_next
 from store.chain import GENESIS, Stored, checked
-from store.errors import LogBroken, LogError, LogFull
+from store.errors import ArchiveInUse, LogBroken, LogError, LogFull
 from store.images import ImageFiles
 from store.port import Archived, Page, Row, Snapshot, Verification
 from store.rows import fitting
@@ -47,6 +47,11 @@ class SqliteReader:
         self._connection: aiosqlite.Connection | None = None
         self._connecting = asyncio.Lock()
         self._weight = WEIGHT_GUESSED_FIRST
+        self._not_archived = 0
+
+    @property
+    def not_archived(self) -> int:
+        return self._not_archived
 
     async def head(self) -> Head:
         rows = await self._fetch(file.HEAD)
@@ -162,9 +167,14 @@ class SqliteReader:
             return await asyncio.to_thread(
                 archive_next, self._directory, self._name, before, is_whole=is_whole
             )
+        except LogError as error:
+            self._not_archived += not isinstance(error, ArchiveInUse)
+            raise
         except sqlite3.DatabaseError as error:
+            self._not_archived += 1
             raise await asyncio.to_thread(self._explained, error, 1, GENESIS) from error
         except OSError as error:
+            self._not_archived += 1
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise LogFull(self._name, "no room for an archive file; the facts stay in the log") from error
             raise

@@ -15,16 +15,20 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
+import structlog
+
 from core.fact import Head
 from core.nouns.ids import LogName
 from store import sqlite_file as file
 from store.bell import Bell, call_soon
 from store.chain import GENESIS, chain
-from store.errors import AppendFailed, LogBroken, LogFull, NotNext
+from store.errors import AppendFailed, LogBroken, LogError, LogFull, NotNext
 from store.files import FileLock, make_directory
 from store.images import ImageFiles
 from store.port import Row
 from store.shedding import Shedding
+
+logger = structlog.get_logger()
 
 GROUP_APPENDS_MAX = 4096
 """Appends in one commit, or those of one turn of the loop: bounds how long whoever comes next must wait."""
@@ -33,6 +37,8 @@ LOOK_SECONDS = 10.0
 """Between looks for archive files whose rows can be deleted, and for pages to give back."""
 PAUSE_SECONDS = 0.02
 """Between steps of that: a step of 2 ms and its commit hold up one append in ten, as long as there are steps to take."""
+RETRY_SECONDS = 60.0
+"""After a step that failed: a disk that is full or ill is left alone meanwhile."""
 
 Append = tuple[tuple[Row, ...], int, asyncio.Future[Head]]
 """A batch that waits to be made durable: its rows, their term, and whoever waits."""
@@ -73,6 +79,15 @@ class Writer:
         """What the thread has to tell, and the loop has not told yet."""
         self._bell = Bell(self._loop, self._tell)
         self._failure: str = ""
+        self._group: list[Append] = []
+        """Taken by the thread, and not settled yet."""
+        self._item: Shed | Close | None = None
+        """The same, behind that group."""
+        self._look_at = 0.0
+        self._not_shed = ""
+        """Why archived rows were not deleted, at the last try; empty: they were."""
+        self.not_archived = 0
+        """Tries that failed. Only the thread sets the count."""
         self.head = Head(name, log_id_if_new, 0, 0, GENESIS)
         """Of what is durable. Only the thread sets it."""
 
@@ -108,7 +123,7 @@ class Writer:
         return done
 
     def hand_in_shed(self) -> asyncio.Future[None]:
-        """Queue a whole shedding. Appends handed in after it wait until it is over. Raises LogFull and AppendFailed."""
+        """Queue a whole shedding. Appends handed in after it wait until it is over. Raises LogError."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._pass_on()
         self._waiting.put(Shed(done))
@@ -128,13 +143,16 @@ class Writer:
             call_soon(self._loop, partial(self._end, opened, error))
             return
         call_soon(self._loop, partial(_settle, opened))
-        close = self._write_until_closed()
-        # A checkpoint that fails costs nothing but a longer write-ahead log for the next opening to read.
-        with suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._connection.close()
+        close, problem = self._write_until_closed(), None
+        try:
+            # A checkpoint that fails costs nothing but a longer write-ahead log for the next opening to read.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.close()
+        except Exception as error:  # noqa: BLE001  # any error is told to the caller of `close`
+            problem = error
         lock.release()
-        call_soon(self._loop, partial(self._end, close.done))
+        call_soon(self._loop, partial(self._end, close.done, problem))
 
     def _open(self) -> FileLock:
         make_directory(self._directory)
@@ -179,63 +197,106 @@ class Writer:
         return file.border(self._connection)
 
     def _write_until_closed(self) -> Close:
-        waiting, look_at = self._waiting, time.monotonic() + LOOK_SECONDS
-        while True:
-            # 1. Wait for something to do, then take whatever else is waiting: that is the group.
-            item = self._next(look_at)
-            group: list[Append] = []
-            while isinstance(item, list):
-                group += item
-                if len(group) >= GROUP_APPENDS_MAX or waiting.empty():
-                    break
-                item = waiting.get()
-            # 2. One commit for all of it.
-            if group:
-                self._outcomes.append(self._committed(group))
-                self._bell.ring()
-            # 3. The end is taken last, so that all before it is settled.
-            if isinstance(item, Close):
-                return item
-            # 4. What is archived goes, a little at a time, while nobody waits.
-            if isinstance(item, Shed):
-                call_soon(self._loop, partial(_settle, item.done, self._shed(self._shedding.finish)))
-            if time.monotonic() >= look_at and waiting.empty():
-                look_at = time.monotonic() + self._step()
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        while not isinstance(self._item, Close):
+            try:
+                self._take_turn()
+            except Exception as mistake:  # noqa: BLE001  # a mistake of ours, or appends would wait for ever
+                self._failure = self._failure or f"{type(mistake).__name__}: {mistake}"
+                self._settle_group([(done, self._failed()) for _, _, done in self._group])
+                if isinstance(self._item, Shed):
+                    call_soon(self._loop, partial(_settle, self._item.done, self._failed()))
+        return self._item
 
-    def _next(self, look_at: float) -> list[Append] | Shed | Close | None:
-        """What is handed in next; None when nothing is until then."""
+    def _take_turn(self) -> None:
+        waiting = self._waiting
+        # 1. Wait for something to do, then take whatever else is waiting: that is the group.
+        item = self._next()
+        while isinstance(item, list):
+            self._group += item
+            if len(self._group) >= GROUP_APPENDS_MAX or waiting.empty():
+                break
+            item = waiting.get()
+        self._item = None if isinstance(item, list) else item
+        # 2. One commit for all of it. The end is taken last, so that all before it is settled.
+        if self._group:
+            self._settle_group(self._committed(self._group))
+        # 3. What is archived goes, a little at a time, while nobody waits.
+        if isinstance(item, Shed):
+            call_soon(self._loop, partial(_settle, item.done, self._shed(self._finish_shedding)))
+        elif time.monotonic() >= self._look_at and waiting.empty() and not isinstance(item, Close):
+            self._look_at = time.monotonic() + RETRY_SECONDS
+            self._look_at = time.monotonic() + self._step()
+
+    def _next(self) -> list[Append] | Shed | Close | None:
+        """Return the next item; None when it is time to look for archive files."""
         try:
-            return self._waiting.get(timeout=max(0.0, look_at - time.monotonic()))
+            return self._waiting.get(timeout=max(0.0, self._look_at - time.monotonic()))
         except Empty:
             return None
+
+    def _settle_group(self, outcomes: list[Outcome]) -> None:
+        self._group = []
+        self._outcomes.append(outcomes)
+        self._bell.ring()
 
     def _step(self) -> float:
         """Take one step of shedding; returns the seconds until the next."""
         is_more = False
 
-        def step() -> None:
+        def step() -> bool:
             nonlocal is_more
             is_more = self._shedding.step()
+            return not is_more
 
-        self._shed(step)
+        if self._shed(step) is not None:
+            return RETRY_SECONDS
         return PAUSE_SECONDS if is_more else LOOK_SECONDS
 
-    def _shed(self, work: Callable[[], None]) -> Exception | None:
-        """Do some of the shedding; what went wrong, if something did. The rows stay until a later try, or the next opening."""
+    def _finish_shedding(self) -> bool:
+        self._shedding.finish()
+        return True
+
+    def _shed(self, work: Callable[[], bool]) -> LogError | None:
+        """Do some of the shedding; returns the error, if there was one. `work` says whether all steps are taken.
+
+        After an error the rows stay until a later try, or the next opening. No append needs these rows, so the log goes on,
+        unless a transaction stays open, or the disk may have lost pages of the write-ahead log.
+        """
         if self._failure:
             return self._failed()
         try:
-            work()
-        except sqlite3.Error as error:
-            is_rolled_back = self._shedding.recover()
-            if is_rolled_back and _is_full(error):
+            if work():
+                self._say_shed("")
+            return None
+        except Exception as error:  # noqa: BLE001  # old rows never stop the keeper
+            problem: LogError
+            if self._shedding.recover(error):
+                problem = self._not_shed_because(error)
+            else:
+                self._failure = str(error)
+                problem = self._failed()
+        self.not_archived += 1
+        self._say_shed(str(problem))
+        return problem
+
+    def _not_shed_because(self, error: Exception) -> LogError:
+        if isinstance(error, LogError):
+            return error
+        if isinstance(error, sqlite3.Error):
+            if _is_full(error):
                 return self._full()
-            if is_rolled_back and file.is_damage(error):
+            if file.is_damage(error):
                 # Of rows that are archived, or of free pages: no append needs them, and `verify` names what it can.
                 return LogBroken(self._name, 1, f"rows that are archived cannot be deleted ({error})")
-            self._failure = str(error)
-            return self._failed()
-        return None
+        text = f"rows that are archived cannot be deleted for now ({type(error).__name__}: {error})"
+        return LogError(self._name, text)
+
+    def _say_shed(self, problem: str) -> None:
+        """Have a line logged, if the outcome is another than before."""
+        if problem != self._not_shed:
+            self._not_shed = problem
+            call_soon(self._loop, partial(self._log_shed, problem))
 
     def _committed(self, group: list[Append]) -> list[Outcome]:
         """What became of each append of a group, once it is durable."""
@@ -345,6 +406,12 @@ class Writer:
                     done.set_exception(outcome)
                 else:
                     done.set_result(outcome)
+
+    def _log_shed(self, problem: str) -> None:
+        if problem:
+            logger.error("archived_facts_not_deleted", log=self._name, error=problem)
+        else:
+            logger.info("archived_facts_deleted_again", log=self._name)
 
     def _end(self, done: asyncio.Future[None], error: Exception | None = None) -> None:
         # The thread has gone, but its last ring may still be waiting to be heard.

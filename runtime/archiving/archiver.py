@@ -1,6 +1,7 @@
 """Archiving the old facts of one log, beside its reader: a file at a time, whenever there are enough facts for one.
 
-The log's keeper deletes them by itself. What goes wrong here leaves them where they are; it is said and tried again.
+The log's keeper deletes them by itself. An error here leaves the facts where they are: the archiver tries again at each look, logs
+a line when the error is another than before, and one when a look succeeds again.
 """
 
 import structlog
@@ -26,6 +27,8 @@ class Archiver:
         self._clock = clock
         self._keep = keep
         self._wake = Wake(clock)
+        self._problem: object = None
+        """The error of the last look, as far as it tells one sort from another; None: there was none."""
 
     async def run(self) -> None:
         """Look for old facts, for ever."""
@@ -44,8 +47,14 @@ class Archiver:
         try:
             done = await self._reader.archive(Instant(self._clock.now() - self._keep))
         except (LogError, OSError) as error:
-            logger.error("facts_not_archived", log=self._log, error=str(error))
+            problem = (type(error), error.errno if isinstance(error, OSError) else str(error))
+            if problem != self._problem:
+                logger.error("facts_not_archived", log=self._log, error=str(error))
+            self._problem = problem
             return False
+        if self._problem is not None:
+            logger.info("facts_archived_again", log=self._log)
+        self._problem = None
         if done is None:
             return False
         logger.info(

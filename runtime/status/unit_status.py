@@ -46,6 +46,7 @@ COUNTS = {
     "unanswered": "reads of the log that could not be answered",
     "log_full": "batches that did not fit the disk",
     "units_not_kept": "statuses of units beyond those that the auditor keeps",
+    "not_archived": "failed tries to archive old facts, or to delete those that are archived",
 }
 """Every count of losses that a unit can tell, with its meaning."""
 

@@ -1,12 +1,17 @@
 """Beside the reader of a log: its old facts are archived, a file at a time."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from bus.simulated import SimulatedNetwork
+from bus.simulated_endpoint import SimulatedBus
 from core.events.log import ClockAccepted
 from core.images import empty_image
 from core.images.versions import VERSIONS
@@ -15,7 +20,12 @@ from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import SNAPSHOT_FACTS, SNAPSHOT_INTERVAL
 from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock, wall_now
+from runtime.host import Host, Kept
+from runtime.host_status import HostStatus
 from runtime.keeping.opening import take_log
+from runtime.reader import Reader
+from runtime.status.unit_status import COUNTS
+from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Plan, Surroundings, Unit, open_unit
 from store.archive import directory_of
 from store.files import FileLock
@@ -23,7 +33,7 @@ from store.port import Row, Snapshot
 from store.rows import row_of
 from store.sqlite import SqliteLog, SqliteStore
 from tests.core.histories import QueueHistory
-from tests.runtime.aids import START, Place, count_many, virtual
+from tests.runtime.aids import START, Counter, Place, count_many, virtual
 
 DAY = Nanoseconds(86_400 * SECOND)
 
@@ -43,6 +53,13 @@ async def filled(directory: Path) -> SqliteLog:
     await reader.keep_snapshot(Snapshot(await log.append(rows, 1), b"image"))
     await reader.close()
     return log
+
+
+@pytest.fixture
+def bus() -> Iterator[SimulatedBus]:
+    """An endpoint on which nothing is heard."""
+    with closing(VirtualLoop()) as loop:
+        yield SimulatedNetwork(Random(1), loop, "fleet").endpoint("unit")
 
 
 async def test_old_facts_are_archived(tmp_path: Path) -> None:
@@ -92,6 +109,54 @@ async def test_what_goes_wrong_is_said_and_tried_again(tmp_path: Path) -> None:
     await log.close()
 
 
+async def test_lasting_trouble_is_one_line_and_counted(tmp_path: Path, bus: SimulatedBus) -> None:
+    """A line when it begins and one when it is over; the reader's status counts every try, and so is heard of."""
+    log = await filled(tmp_path)
+    reader = await SqliteStore(tmp_path).reader(GLOBAL_LOG)
+    clock = Clock(asyncio.get_running_loop(), wall_now())
+    archiver = Archiver(GLOBAL_LOG, reader, clock, DAY)
+    part = Reader(GLOBAL_LOG, reader, bus, clock)
+    place = directory_of(tmp_path, GLOBAL_LOG)
+    place.write_bytes(b"a file where the directory should be")
+    with capture_logs() as lines:
+        task = asyncio.get_running_loop().create_task(archiver.run())
+        while part.losses()["not_archived"] < 5:
+            await asyncio.sleep(0.01)
+        place.unlink()
+        while "facts_archived" not in [line["event"] for line in lines]:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+    archiver.close()
+    part.close()
+    assert [
+        ("error", "facts_not_archived"),
+        ("info", "facts_archived_again"),
+        ("info", "facts_archived"),
+    ] == [(line["log_level"], line["event"]) for line in lines][:3]
+    assert {"not_archived"} == {name for name, count in part.losses().items() if count} <= set(COUNTS)
+    await reader.close()
+    await log.close()
+
+
+async def test_keeper_counts_what_it_could_not_delete(
+    tmp_path: Path, bus: SimulatedBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its status has the count of its log."""
+    monkeypatch.setattr("store.sqlite_writer.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("store.sqlite_writer.RETRY_SECONDS", 0.01)
+    log = await filled(tmp_path)
+    clock = Clock(asyncio.get_running_loop(), wall_now())
+    kept = Kept(log, empty_image(GLOBAL_LOG), "fleet", "test")
+    status = HostStatus(Host(Counter(), bus, clock, kept))
+    assert 0 == status.losses()["not_archived"]
+    directory_of(tmp_path, GLOBAL_LOG).write_bytes(b"a file where the directory should be")
+    while status.losses()["not_archived"] < 3:
+        await asyncio.sleep(0.01)
+    assert set(status.losses()) <= set(COUNTS)
+    await log.close()
+
+
 @virtual
 async def test_reader_archives_if_facts_are_not_kept_for_ever(place: Place) -> None:
     """It is one of the tasks of the reader's unit; a plan that says nothing keeps all where it is."""
@@ -104,9 +169,10 @@ async def test_reader_archives_if_facts_are_not_kept_for_ever(place: Place) -> N
         lambda: "id",
     )
     unit = Unit("reader", member=GLOBAL_LOG)
+    own = [f"reader.global/{work}" for work in ("answering", "finding", "folding")]
     for plan, expected in (
-        (Plan("fleet", ()), ["reader.global/answering", "reader.global/folding"]),
-        (Plan("fleet", (), keep=DAY), ["reader.global/answering", "reader.global/folding", "archive.global"]),
+        (Plan("fleet", ()), own),
+        (Plan("fleet", (), keep=DAY), [*own, "archive.global"]),
     ):
         opened = await open_unit(plan, unit, around)
         tasks = opened.tasks()

@@ -89,6 +89,10 @@ class PerilousLog:
     def head(self) -> Head:
         return self._log.head
 
+    @property
+    def not_archived(self) -> int:
+        return self._log.not_archived
+
     async def append(self, rows: Sequence[Row], term: int) -> Head:
         self._peril.step(f"before appending {len(rows)}")
         head = await self._log.append(rows, term)

@@ -1,5 +1,7 @@
 """The reader: pages and images of what is durable, snapshots that keep the start short, and silence about what is not there."""
 
+import asyncio
+
 import msgspec
 import pytest
 from structlog.testing import capture_logs
@@ -22,7 +24,7 @@ from core.nouns.limits import (
 from core.nouns.workload import EndCause, Phase
 from runtime.images import load_image
 from store.errors import LogBroken
-from store.port import Snapshot
+from store.port import Row, Snapshot
 from store.rows import row_of
 from tests.builders import EU, a_fact, opened, submitted
 from tests.runtime.aids import Place, count, count_many, how_many, large_fact, number_of, virtual
@@ -134,6 +136,30 @@ async def test_many_facts_about_one_thing(place: Place) -> None:
     few = await about_of(place, EU, count_max=3)
     assert ([2, 3, 4], 4) == ([fact.sequence for fact in few.facts], few.next)
     assert 1 == len((await about_of(place, EU, after=-5, count_max=0)).facts)
+
+
+@virtual
+async def test_nobody_waits_for_facts_about_one_thing(place: Place) -> None:
+    """A look through thousands of archive files holds up other such looks at most, and never a page or an image."""
+    await place.keep()
+    serving = await place.serve()
+    await place.ask(count("a"))
+    reader, goes_on = serving.reader._reader, asyncio.Event()
+    look = reader.read_about
+
+    async def look_slowly(about: str, after: int, count_max: int, bytes_max: int) -> list[Row]:
+        await goes_on.wait()
+        return await look(about, after, count_max, bytes_max)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "read_about", look_slowly)
+        looks = [place.loop.create_task(about_of(place, "a")) for _ in range(3)]
+        await place.moment()
+        assert 2 == len((await page_of(place, 1)).facts)
+        assert 2 == (await image_of(place))[1]
+        assert [2, False] == [serving.reader.waiting(), any(look.done() for look in looks)]
+        goes_on.set()
+        assert [2, 2, 2] == [(await look).facts[0].sequence for look in looks]
 
 
 @virtual

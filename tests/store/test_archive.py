@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -20,93 +20,25 @@ from store import sqlite_file
 from store.archive import directory_of
 from store.archive_file import ArchiveFile, Block, Contents, Reading, Writing, range_of
 from store.chain import GENESIS, Stored, chain
-from store.errors import ArchiveInUse, LogBroken, LogFromNewerBuild, LogFull
+from store.errors import ArchiveInUse, LogBroken, LogError, LogFromNewerBuild, LogFull
 from store.files import FileLock
 from store.port import Row, Snapshot
 from store.shedding import Shedding
 from store.sqlite import SqliteLog, SqliteStore, facts_in
+from tests.store.archived_logs import (
+    LOG,
+    MUCH,
+    SMALL,
+    STARTED,
+    everything,
+    fill,
+    here,
+    rows,
+    verified,
+    write_files,
+)
 
-LOG = LogName("global")
-MUCH = 1 << 20
-FOR_EVER = Instant(1 << 62)
-STARTED = b"\x83\xa4type\xacgang-started\xa8workload\xa3w-1\xa5epoch\x01"
-SMALL = 100
-"""Facts in a file, in these tests."""
-
-
-@pytest.fixture(autouse=True)
-def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.archiving.FACTS_MAX", SMALL)
-    monkeypatch.setattr("store.archive_file.BLOCK_ROWS", 16)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """The log's file."""
-    return tmp_path / f"{LOG}.sqlite"
-
-
-@pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
-    """A new log, open."""
-    opened = await SqliteStore(tmp_path).open(LOG, "id-1")
-    yield opened
-    await opened.close()
-
-
-def rows(first: int, count: int, about: str = "w", event: bytes = STARTED) -> list[Row]:
-    """So many rows in sequence."""
-    return [
-        Row(n, 1_000 + n, f"cause-{n}", "agent.eu", f"{about}-{n % 7}", event)
-        for n in range(first, first + count)
-    ]
-
-
-async def fill(directory: Path, log: SqliteLog, count: int = 450, event: bytes = STARTED) -> list[Row]:
-    """A log with a snapshot a hundred rows before its end."""
-    written = rows(1, count, event=event)
-    head = await log.append(written[: count - 100], 1)
-    reader = await SqliteStore(directory).reader(LOG)
-    await reader.keep_snapshot(Snapshot(head, b"image"))
-    await reader.close()
-    await log.append(written[count - 100 :], 1)
-    return written
-
-
-async def write_files(directory: Path, before: Instant = FOR_EVER, *, is_whole: bool = True) -> list[str]:
-    """Archive all that is due; the keeper does not know yet. Returns the files."""
-    reader = await SqliteStore(directory).reader(LOG)
-    found = []
-    while (done := await reader.archive(before, is_whole=is_whole)) is not None:
-        found.append(done.path)
-    await reader.close()
-    return found
-
-
-async def everything(directory: Path) -> list[Row]:
-    """All that a fresh reader sees, page by page."""
-    reader = await SqliteStore(directory).reader(LOG)
-    found: list[Row] = []
-    while page := (await reader.read(len(found) + 1, 170, MUCH)).rows:
-        found += page
-    await reader.close()
-    return found
-
-
-async def verified(directory: Path) -> tuple[int, int, str]:
-    """How many rows are sound, which is the first that is not, and in which archive file."""
-    reader = await SqliteStore(directory).reader(LOG)
-    try:
-        found = await reader.verify()
-    finally:
-        await reader.close()
-    return found.rows, found.broken_at, Path(found.archive).name
-
-
-def here(path: Path) -> list[int]:
-    """The sequences that are in the SQLite file."""
-    with contextlib.closing(sqlite_file.connect_to_read(path)) as connection:
-        return [row[0] for row in connection.execute("SELECT sequence FROM facts ORDER BY sequence")]
+pytestmark = pytest.mark.usefixtures("small_files")
 
 
 # Size.
@@ -570,7 +502,9 @@ async def test_killed_between_any_two_steps(
 
 
 async def test_killed_while_writing_an_archive_file(tmp_path: Path, path: Path, log: SqliteLog) -> None:
-    """A file without its name is not read, and goes; one with its name that is cut, though none ever is, is not taken up."""
+    """A file without its name is not read, and goes; one with its name that is cut, though none ever is, is told, and nothing
+    is deleted for it.
+    """
     written = await fill(tmp_path, log)
     (file,) = [Path(one) for one in await write_files(tmp_path)][:1]
     whole = file.read_bytes()
@@ -580,7 +514,8 @@ async def test_killed_while_writing_an_archive_file(tmp_path: Path, path: Path, 
     for length in (0, 20, len(whole) // 2, len(whole) - 1):
         half.write_bytes(whole[:length])
         file.write_bytes(whole[:length])
-        await log.shed()
+        with pytest.raises(LogError, match=r"1-100.* is damaged"):
+            await log.shed()
         assert 1 == here(path)[0]
         assert written == await everything(tmp_path)
     assert 3 == len(await write_files(tmp_path))
@@ -692,8 +627,10 @@ def test_names_of_archive_files() -> None:
     file = ArchiveFile(101, 200, b"a" * 16, bytes(range(16)))
     assert "101-200.0001020304050607.facts" == file.name
     assert (101, 200) == range_of(file.name)
-    for name in ("lock", "101-200.facts.tmp", "101.00.facts", "a-b.00.facts", "101-abc.tmp", "-5-6.0.facts"):
+    strange = ("lock", "101-200.facts.tmp", "101.00.facts", "a-b.00.facts", "101-abc.tmp", "-5-6.0.facts")
+    for name in (*strange, "0-5.0.facts", "6-5.0.facts", f"1-{1 << 63}.00.facts", f"1-{'9' * 200}.00.facts"):
         assert range_of(name) is None
+    assert (1, (1 << 63) - 1) == range_of(f"1-{(1 << 63) - 1}.00.facts")
 
 
 async def test_index_finds_every_block(tmp_path: Path, log: SqliteLog) -> None:
@@ -711,4 +648,34 @@ async def test_index_finds_every_block(tmp_path: Path, log: SqliteLog) -> None:
     (first, *_) = reader._archive.files
     reading = Reading(LOG, directory_of(tmp_path, LOG) / first.name, first)
     assert sum(bool(reading.blocks_about(f"x-{number}")) for number in range(1_000)) < 10
+    await reader.close()
+
+
+async def test_contents_of_a_file_are_read_once(
+    tmp_path: Path, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many files there are, a second look for what is about a thing asks their indexes alone."""
+    monkeypatch.setattr("store.archive.FILES_KNOWN_MAX", 1)
+    await fill(tmp_path, log)
+    files = await write_files(tmp_path)
+    await log.shed()
+    read, begin = [], Reading.__init__
+
+    def watched(reading: Reading, name: LogName, path: Path, file: ArchiveFile) -> None:
+        read.append(str(path))
+        begin(reading, name, path, file)
+
+    monkeypatch.setattr(Reading, "__init__", watched)
+    reader = await SqliteStore(tmp_path).reader(LOG)
+    for expected in (files, []):
+        assert [] == await reader.read_about("w-none", 0, 10, MUCH)
+        assert expected == read
+        read.clear()
+    monkeypatch.setattr("store.archive.INDEXES_KNOWN_MAX", 2)
+    fresh = await SqliteStore(tmp_path).reader(LOG)
+    for expected in (files, files[2:]):
+        assert [] == await fresh.read_about("w-none", 0, 10, MUCH)
+        assert expected == read, "what finds no room any more puts nothing else out"
+        read.clear()
+    await fresh.close()
     await reader.close()
