@@ -21,7 +21,6 @@ from core.codec import Parcel, encode
 from core.component import (
     Component,
     Decision,
-    Forgetful,
     ImageAdopted,
     Images,
     RowKeeper,
@@ -63,6 +62,7 @@ from runtime.following import Following
 from runtime.keeping.clock_guard import ClockGuard
 from runtime.keeping.log_dependencies import cited_by, known_of
 from runtime.keeping.single_keeper import ensure_no_other
+from runtime.purity import check_purity
 from runtime.status.put_aside import Suspects
 from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
@@ -403,7 +403,7 @@ class Host(Generic[State]):
         assert self.state is not None
         decision = self.component.decide(self.state, envelope)
         if self._decides_twice:
-            self._check_purity(decision, envelope)
+            check_purity(self.component, self.state, decision, envelope)
         if decision.events:
             self._evolve(decision, envelope)
         if decision.messages or decision.effects:
@@ -412,15 +412,6 @@ class Host(Generic[State]):
                 self._outgoing.append(outgoing)
             else:
                 self._teller.tell(outgoing)
-
-    def _check_purity(self, decision: Decision, envelope: Envelope) -> None:
-        """Deciding changes nothing, and what it may fill for speed changes no decision."""
-        assert self.state is not None
-        if isinstance(self.component, Forgetful):
-            self.component.forget_memos(self.state)
-        if self.component.decide(self.state, envelope) != decision:
-            message = type(envelope.message).__name__
-            raise BrokenInvariant(self.component.name, f"decided {message} twice, and not alike")
 
     def _evolve(self, decision: Decision, envelope: Envelope) -> None:
         """Number the facts, and evolve them and the notes in the order decided."""
