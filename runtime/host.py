@@ -377,12 +377,14 @@ class Host(Generic[State]):
             self._teller.put_aside(parcel, reply_to, suspect)
             return
         try:
-            self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+            decision = self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
         except Exception as error:
             suspects.blame(message, error)
             raise
         if not suspects.is_empty:
             suspects.clear(message)
+        # Outside of the blame: a bus or a disk that fails is not the message's fault.
+        self._let_go(decision, reply_to)
 
     def _wake_component(self, now: Instant) -> None:
         assert self.state is not None
@@ -391,14 +393,15 @@ class Host(Generic[State]):
         while due is not None and due <= now:
             self._woken += 1
             name = self.component.name
-            self._decide(Envelope(_WOKEN, name, f"{name}.{self._term}.w{self._woken}", now))
+            self._let_go(self._decide(Envelope(_WOKEN, name, f"{name}.{self._term}.w{self._woken}", now)), "")
             due = self.component.due(self.state)
             turns += 1
             if turns > WOKEN_IN_A_ROW_MAX:
                 raise BrokenInvariant(name, f"due at {due} for ever, and it is {now}")
         self._due = due
 
-    def _decide(self, envelope: Envelope) -> None:
+    def _decide(self, envelope: Envelope) -> Decision:
+        """Decide and evolve one envelope, and return the decision, which is to be told."""
         self.counts.decided += 1
         assert self.state is not None
         decision = self.component.decide(self.state, envelope)
@@ -406,8 +409,12 @@ class Host(Generic[State]):
             check_purity(self.component, self.state, decision, envelope)
         if decision.events:
             self._evolve(decision, envelope)
+        return decision
+
+    def _let_go(self, decision: Decision, reply_to: str) -> None:
+        """Tell a decision, once every fact evolved before is durable: at once if there is none."""
         if decision.messages or decision.effects:
-            outgoing = Outgoing(decision.messages, envelope.reply_to, decision.effects)
+            outgoing = Outgoing(decision.messages, reply_to, decision.effects)
             if self._rows or self._is_appending or self._outgoing:
                 self._outgoing.append(outgoing)
             else:

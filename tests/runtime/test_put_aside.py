@@ -1,6 +1,7 @@
 """A message on which a component fails twice in a row is put aside: the component lives, and the message's workload is held."""
 
 from contextlib import suppress
+from errno import ENOSPC
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -8,12 +9,13 @@ from structlog.testing import capture_logs
 from bus.errors import AskTimedOut
 from bus.port import Address
 from core.codec import Parcel
-from core.component import Decision
+from core.component import Decision, Effect
+from core.effects import KeepFence
 from core.messages.agents import FindBid
 from core.messages.auditor import ShowAudit
 from core.messages.base import Envelope, Message, Refused, Woken
 from core.messages.broker import SolicitBid
-from core.messages.queue import Acknowledged, CancelWorkload, HoldUnhandled, SubmitWorkload
+from core.messages.queue import Acknowledged, CancelWorkload, HoldUnhandled, ShowWorkload, SubmitWorkload
 from core.messages.store import SubmitClaim
 from core.messages.units import AsideMessage
 from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
@@ -22,6 +24,7 @@ from core.nouns.instant import Instant, after, seconds
 from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX
 from core.nouns.reasons import Reason
 from core.rules.message_subject import subject_of_failure, workload_of
+from runtime.effects import Doer, Done
 from runtime.host_status import HostStatus
 from runtime.status.put_aside import Suspects, hold_of
 from tests.builders import EU, a_claim, a_spec
@@ -46,12 +49,35 @@ class Failing(Counter):
         return super().decide(state, envelope)
 
 
+class Outspoken(Failing):
+    """A counter that decides well, and answers what no message can hold, or asks for an effect."""
+
+    def decide(self, state: CounterState, envelope: Envelope) -> Decision:
+        match envelope.message:
+            case CancelWorkload(workload):
+                return Decision(messages=(Acknowledged(workload, 1 << 70),))
+            case ShowWorkload():
+                return Decision(effects=(KeepFence(1),))
+        return super().decide(state, envelope)
+
+
+class FullDisk:
+    """A doer that can do nothing."""
+
+    def attach(self, done: Done) -> None:
+        """Nothing ever comes back."""
+
+    def begin(self, effect: Effect) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+
 class Lives:
     """A keeper that is started again whenever it dies, as its process would be."""
 
-    def __init__(self, place: Place, suspects: Suspects) -> None:
+    def __init__(self, place: Place, suspects: Suspects, component: Failing, doer: Doer | None) -> None:
         self.place = place
-        self.component = Failing()
+        self.component = component
+        self.doer = doer
         self.suspects = suspects
         self.deaths: list[BaseException] = []
         self.held: list[HoldUnhandled] = []
@@ -85,16 +111,17 @@ class Lives:
     async def _start(self) -> None:
         if self._life is not None:
             self.place.crash(self._life)
-        self._life = await self.place.keep(self.component, suspects=self.suspects)
+        self._life = await self.place.keep(self.component, self.doer, self.suspects)
 
     def _hear(self, parcel: Parcel, _: str) -> None:
         if isinstance(parcel.message, HoldUnhandled):
             self.held.append(parcel.message)
 
 
-async def lives(place: Place, suspects: Suspects | None = None) -> Lives:
+async def lives(place: Place, component: Failing | None = None, doer: Doer | None = None) -> Lives:
     """One keeper over its lives."""
-    return await Lives(place, suspects or Suspects(None, BUILD, place.loop.now_ns)).begin()
+    suspects = Suspects(None, BUILD, place.loop.now_ns)
+    return await Lives(place, suspects, component or Failing(), doer).begin()
 
 
 @virtual
@@ -173,6 +200,17 @@ async def test_broken_invariant_in_a_decision_counts(place: Place) -> None:
         assert None is await keeper.hear(large_fact(FACT_BYTES_MAX + 1))
     assert isinstance(await keeper.hear(large_fact(FACT_BYTES_MAX + 1)), Refused)
     assert ["BrokenInvariant"] * 2 == [type(death).__name__ for death in keeper.deaths]
+
+
+@virtual
+async def test_failure_after_the_decision_is_not_the_messages_fault(place: Place) -> None:
+    """A disk that is full, or an answer that cannot be said, ends the unit each time: no message is suspected of that."""
+    keeper = await lives(place, Outspoken(), FullDisk())
+    for message in (how_many(), how_many(), how_many(), count("w-1"), count("w-1"), count("w-1")):
+        assert None is await keeper.hear(message)
+    assert [OSError] * 3 + [OverflowError] * 3 == [type(death) for death in keeper.deaths]
+    assert keeper.suspects.is_empty
+    assert [] == keeper.dead_letters
 
 
 def suspects_in(path: Path, build: str = BUILD, at: Instant = START) -> Suspects:
