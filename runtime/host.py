@@ -371,18 +371,21 @@ class Host(Generic[State]):
             self._say_head(now)
 
     def _handle(self, parcel: Parcel, reply_to: str, now: Instant) -> None:
-        """Decide a message, unless its like has made the component fail before (runtime/status/put_aside.py)."""
+        """Decide a message, or the part whose like has not made the component fail before (runtime/status/put_aside.py)."""
         suspects, message = self.suspects, parcel.message
-        if not suspects.is_empty and (suspect := suspects.put_aside(message)):
-            self._teller.put_aside(parcel, reply_to, suspect)
-            return
+        handed = None if suspects.is_empty else suspects.hand(message)
+        if handed is not None:
+            self._teller.put_aside(parcel, reply_to, handed.aside)
+            if handed.message is None:
+                return
+            message = handed.message
         try:
             decision = self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
         except Exception as error:
-            suspects.blame(message, error)
+            suspects.blame(parcel.message, error, handed)
             raise
-        if not suspects.is_empty:
-            suspects.clear(message)
+        if handed is not None:
+            suspects.handled(parcel.message, handed, decision)
         # Outside of the blame: a bus or a disk that fails is not the message's fault.
         self._let_go(decision, reply_to)
 
