@@ -2,8 +2,9 @@
 
 A unit that fails is started again from its log, which mends a state that went wrong. If the same thing makes the unit fail again,
 the message is at fault: from then on such messages are dead letters, the component lives, and the workload that the message belongs
-to is held. Failures are kept in a file, because they must outlive the process. A put-aside entry ends after `ASIDE_SPAN`, with
-another build, or with its file; then one message is tried, and a failure of that one puts its like aside again.
+to is held. Failures are kept in a file, because they must outlive the process. Messages are put aside for `ASIDE_SPAN` from the newest
+failure; then one is tried, and its failure puts its like aside again. A failure is forgotten after `SUSPICION_SPAN`, with another
+build, or with the file.
 
 A worker's beat tells of many workloads, and is all by which the worker is known to be there. A suspected beat is therefore handed to
 the component in parts: first the worker without its shares, then with each beat one workload more, until one fails. That workload's
@@ -24,8 +25,8 @@ from core.messages.queue import HoldUnhandled
 from core.messages.units import AsideMessage
 from core.messages.workers import WorkerBeat
 from core.nouns.ids import WorkloadId
-from core.nouns.instant import Instant, after
-from core.nouns.limits import ASIDE_SPAN, FAILURES_MAX, REASON_LENGTH_MAX, SUSPECTS_MAX
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import ASIDE_SPAN, FAILURES_MAX, REASON_LENGTH_MAX, SUSPECTS_MAX, SUSPICION_SPAN
 from core.rules.beat_parts import part_of, reports_in
 from core.rules.message_subject import subject_of_failure, workload_of
 
@@ -94,6 +95,7 @@ class Suspects:
         self._tried.clear()
         if isinstance(message, Notice):
             return  # A notice is the host's own, and comes again whatever is done with it.
+        self._forget_old()
         key = _key(handed.to_blame if handed is not None else message)
         text = f"{type(error).__name__}: {error}"[:REASON_LENGTH_MAX]
         known = [self._known[one].failures for one in (key, _key(message)) if one in self._known]
@@ -144,10 +146,7 @@ class Suspects:
     def put_aside(self, message: Message) -> Suspect | None:
         """Return the suspect that forbids a message; None if the message may be handled."""
         suspect = None if isinstance(message, Notice) else self._known.get(_key(message))
-        if suspect is None or suspect.failures < FAILURES_MAX:
-            return None
-        if after(Instant(suspect.at), ASIDE_SPAN) <= self._now():
-            suspect.failures = FAILURES_MAX - 1  # One is tried.
+        if suspect is None or not self._is_aside(suspect):
             return None
         suspect.count += 1
         return suspect
@@ -158,12 +157,28 @@ class Suspects:
             self._write()
 
     def told(self) -> tuple[AsideMessage, ...]:
-        """Return the sorts of messages that are put aside."""
+        """Return the sorts of messages that are put aside, and forget old failures."""
+        if self._forget_old():
+            self._write()
         return tuple(
             AsideMessage(one.message, one.subject, one.error, one.count)
             for one in self._known.values()
-            if one.failures >= FAILURES_MAX
+            if self._is_aside(one)
         )
+
+    def _is_aside(self, suspect: Suspect) -> bool:
+        return suspect.failures >= FAILURES_MAX and self._is_younger(suspect, ASIDE_SPAN)
+
+    def _is_younger(self, suspect: Suspect, span: Nanoseconds) -> bool:
+        """Return whether the newest failure is less than this span away: a clock that was set back makes no failure last."""
+        return abs(self._now() - suspect.at) < span
+
+    def _forget_old(self) -> bool:
+        """Forget failures of long ago, and return whether there were any."""
+        old = [key for key, one in self._known.items() if not self._is_younger(one, SUSPICION_SPAN)]
+        for key in old:
+            del self._known[key]
+        return bool(old)
 
     def _read(self, path: Path) -> None:
         try:
@@ -172,6 +187,8 @@ class Suspects:
             return
         if kept.build == self._build:
             self._known = {(one.message, one.subject): one for one in kept.suspects}
+            if self._forget_old():
+                self._write()
 
     def _write(self) -> None:
         """A disk that takes nothing costs one more failure, and no life."""

@@ -21,7 +21,7 @@ from core.messages.units import AsideMessage
 from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
 from core.nouns.ids import AgentName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, after, seconds
-from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX
+from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX, SUSPICION_SPAN
 from core.nouns.reasons import Reason
 from core.rules.message_subject import subject_of_failure, workload_of
 from runtime.effects import Doer, Done
@@ -309,3 +309,52 @@ def test_span_is_counted_from_the_newest_failure() -> None:
     assert not suspects.put_aside(ShowAudit())
     suspects.blame(ShowAudit(), ValueError("no"))
     assert suspects.put_aside(ShowAudit())
+
+
+def test_what_is_put_aside_is_told_for_its_span(tmp_path: Path) -> None:
+    """Its workload may be cancelled meanwhile, so that no such message ever comes again: then there is nothing to look at."""
+    suspects = suspects_in(tmp_path)
+    for _ in range(2):
+        suspects.blame(count(POISON), ValueError("no"))
+    assert 1 == len(suspects.told())
+    assert 1 == len(suspects_in(tmp_path, at=after(START, seconds(3_599))).told())
+    assert () == suspects_in(tmp_path, at=after(START, ASIDE_SPAN)).told()
+
+
+def test_old_failures_leave_the_file(tmp_path: Path) -> None:
+    """While the unit lives, when its status is asked for, and at its start."""
+    now = START
+    suspects = Suspects(tmp_path / "unit.json", BUILD, lambda: now)
+    suspects.blame(count(POISON), ValueError("no"))
+    kept = (tmp_path / "unit.json").read_bytes()
+    now = after(START, SUSPICION_SPAN)
+    assert () == suspects.told()
+    assert suspects.is_empty
+    assert POISON.encode() not in (tmp_path / "unit.json").read_bytes()
+    (tmp_path / "unit.json").write_bytes(kept)
+    assert suspects_in(tmp_path, at=now).is_empty
+    assert POISON.encode() not in (tmp_path / "unit.json").read_bytes()
+
+
+def test_two_failures_far_apart_are_not_in_a_row() -> None:
+    """A year lies between them: nobody could say that the message is at fault."""
+    now = START
+    suspects = Suspects(None, BUILD, lambda: now)
+    suspects.blame(count(POISON), ValueError("no"))
+    now = after(START, seconds(365 * 86_400))
+    suspects.blame(count(POISON), MemoryError())
+    assert not suspects.put_aside(count(POISON))
+    now = after(now, seconds(60))
+    suspects.blame(count(POISON), MemoryError())
+    assert suspects.put_aside(count(POISON))
+
+
+def test_failure_at_a_clock_that_was_ahead_ends() -> None:
+    """A clock that is set right does not make an entry last for as long as it was wrong."""
+    now = after(START, seconds(365 * 86_400))
+    suspects = Suspects(None, BUILD, lambda: now)
+    for _ in range(2):
+        suspects.blame(count(POISON), ValueError("no"))
+    now = START
+    assert not suspects.put_aside(count(POISON))
+    assert () == suspects.told()
