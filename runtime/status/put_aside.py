@@ -20,7 +20,7 @@ import structlog
 from msgspec import Struct
 
 from core.component import NOTHING, Decision
-from core.messages.base import Message, Notice
+from core.messages.base import Message
 from core.messages.queue import HoldUnhandled
 from core.messages.units import AsideMessage
 from core.messages.workers import WorkerBeat
@@ -28,7 +28,7 @@ from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import ASIDE_SPAN, FAILURES_MAX, REASON_LENGTH_MAX, SUSPECTS_MAX, SUSPICION_SPAN
 from core.rules.beat_parts import part_of, reports_in
-from core.rules.message_subject import subject_of_failure, workload_of
+from core.rules.message_subject import may_be_at_fault, subject_of_failure, workload_of
 
 logger = structlog.get_logger()
 
@@ -93,8 +93,8 @@ class Suspects:
         A failure of the whole message counts as one of the part.
         """
         self._tried.clear()
-        if isinstance(message, Notice):
-            return  # A notice is the host's own, and comes again whatever is done with it.
+        if not may_be_at_fault(message):
+            return
         self._forget_old()
         key = _key(handed.to_blame if handed is not None else message)
         text = f"{type(error).__name__}: {error}"[:REASON_LENGTH_MAX]
@@ -145,7 +145,7 @@ class Suspects:
 
     def put_aside(self, message: Message) -> Suspect | None:
         """Return the suspect that forbids a message; None if the message may be handled."""
-        suspect = None if isinstance(message, Notice) else self._known.get(_key(message))
+        suspect = self._known.get(_key(message)) if may_be_at_fault(message) else None
         if suspect is None or not self._is_aside(suspect):
             return None
         suspect.count += 1
@@ -153,7 +153,7 @@ class Suspects:
 
     def clear(self, message: Message) -> None:
         """A message was handled: its like is suspected no more."""
-        if not isinstance(message, Notice) and self._known.pop(_key(message), None) is not None:
+        if may_be_at_fault(message) and self._known.pop(_key(message), None) is not None:
             self._write()
 
     def told(self) -> tuple[AsideMessage, ...]:

@@ -1,9 +1,11 @@
 """A message on which a component fails twice in a row is put aside: the component lives, and the message's workload is held."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from errno import ENOSPC
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from bus.errors import AskTimedOut
@@ -13,15 +15,34 @@ from core.component import Decision, Effect
 from core.effects import KeepFence
 from core.messages.agents import FindBid
 from core.messages.auditor import ShowAudit
-from core.messages.base import Envelope, Message, Refused, Woken
+from core.messages.base import (
+    BusBack,
+    BusLost,
+    Envelope,
+    LogHeard,
+    LogSilent,
+    Message,
+    Notice,
+    Refused,
+    Woken,
+)
 from core.messages.broker import SolicitBid
+from core.messages.nodes import CloseNodes, OpenNodes, RecordDomainLoss, UndrainNodes
 from core.messages.queue import Acknowledged, CancelWorkload, HoldUnhandled, ShowWorkload, SubmitWorkload
 from core.messages.store import SubmitClaim
 from core.messages.units import AsideMessage
-from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
-from core.nouns.ids import AgentName, TenantName, WorkerName, WorkloadId
+from core.messages.workers import (
+    TasksChanged,
+    TasksFound,
+    TasksPhase,
+    TasksState,
+    WorkerBeat,
+    WorkerReport,
+)
+from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, after, seconds
 from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX, SUSPICION_SPAN
+from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
 from core.nouns.reasons import Reason
 from core.rules.message_subject import subject_of_failure, workload_of
 from runtime.effects import Doer, Done
@@ -41,10 +62,11 @@ class Failing(Counter):
     def __init__(self) -> None:
         super().__init__()
         self.is_mended = False
+        self.fails_on = (CancelWorkload, TasksChanged)
 
     def decide(self, state: CounterState, envelope: Envelope) -> Decision:
         message = envelope.message
-        if isinstance(message, CancelWorkload) and message.workload == POISON and not self.is_mended:
+        if workload_of(message) == POISON and isinstance(message, self.fails_on) and not self.is_mended:
             raise OverflowError("Python int too large to convert to C long")
         return super().decide(state, envelope)
 
@@ -107,6 +129,14 @@ class Lives:
             self.deaths.append(self.life.failure)
             await self._start()
         return answer
+
+    async def take(self, notice: Notice) -> None:
+        """Have the host take a notice, and start the keeper again if it died of that."""
+        self.life.host.notice(notice)
+        await self.place.moment()
+        if self.life.failure is not None:
+            self.deaths.append(self.life.failure)
+            await self._start()
 
     async def _start(self) -> None:
         if self._life is not None:
@@ -249,13 +279,59 @@ def test_suspects_are_bounded() -> None:
     assert suspects.put_aside(count("w-10"))
 
 
-def test_notices_are_never_put_aside() -> None:
-    """They are the host's own words: a component that fails when it is woken fails until it is mended."""
+NOTICES = (
+    Woken(),
+    LogSilent(GLOBAL_LOG),
+    LogHeard(GLOBAL_LOG),
+    BusLost(),
+    BusBack(),
+    TasksFound((TasksState(WorkloadId(POISON), 1, TasksPhase.RUNNING),), 1, 1),
+)
+
+
+@pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: type(notice).__name__)
+def test_notices_of_no_workload_are_never_put_aside(notice: Notice) -> None:
+    """They are the host's own words, or waited for: a component that fails when it is woken fails until it is mended."""
     suspects = Suspects(None, BUILD, lambda: START)
     for _ in range(3):
-        suspects.blame(Woken(), ValueError("no"))
+        suspects.blame(notice, ValueError("no"))
     assert suspects.is_empty
-    assert not suspects.put_aside(Woken())
+    assert not suspects.put_aside(notice)
+
+
+@virtual
+async def test_notice_of_a_workload_is_put_aside(place: Place) -> None:
+    """A share that changed is no word of the host's own: the unit lives, and the workload is held."""
+    keeper = await lives(place)
+    notice = TasksChanged(TasksState(WorkloadId(POISON), 1, TasksPhase.RUNNING))
+    for _ in range(4):
+        await keeper.take(notice)
+    assert ["OverflowError"] * 2 == [type(death).__name__ for death in keeper.deaths]
+    assert [("tasks-changed", POISON)] * 2 == [(held.message, held.workload) for held in keeper.held]
+    assert 2 == HostStatus(keeper.life.host).losses()["put_aside"]
+
+
+REPEATS: tuple[Callable[[int], Message], ...] = (
+    lambda said: CloseNodes(EU, ClosureKind.QUARANTINE, (3,), "failed", True, said),
+    lambda said: OpenNodes(EU, ClosureKind.SUSPECT, (3,), "heard again", said),
+    lambda said: RecordDomainLoss(EU, "power-0", (WorkerName("w0"), WorkerName("w1")), said),
+    lambda said: UndrainNodes(EU, Scope(ScopeKind.NODE, ("3",)), said),
+)
+
+
+@pytest.mark.parametrize("repeat", REPEATS, ids=lambda repeat: type(repeat(0)).__name__)
+def test_repeat_that_carries_another_number_is_recognised(repeat: Callable[[int], Message]) -> None:
+    """It names no workload and no worker, and each repeat carries the sequence or revision that its sender has seen by then."""
+    suspects = Suspects(None, BUILD, lambda: START)
+    for said in (100, 101):
+        suspects.blame(repeat(said), ValueError("no"))
+    assert suspects.put_aside(repeat(102))
+
+
+def test_messages_of_other_nodes_are_told_apart() -> None:
+    """Beside what varies between repeats, all fields count."""
+    closed = [CloseNodes(EU, ClosureKind.QUARANTINE, (node,), "failed", True, 7) for node in (3, 4)]
+    assert 2 == len({subject_of_failure(message) for message in closed})
 
 
 def test_queue_that_fails_on_a_hold_asks_for_none() -> None:
