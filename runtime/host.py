@@ -21,7 +21,6 @@ from core.codec import Parcel, encode
 from core.component import (
     Component,
     Decision,
-    Forgetful,
     ImageAdopted,
     Images,
     RowKeeper,
@@ -63,6 +62,7 @@ from runtime.following import Following
 from runtime.keeping.clock_guard import ClockGuard
 from runtime.keeping.log_dependencies import cited_by, known_of
 from runtime.keeping.single_keeper import ensure_no_other
+from runtime.purity import check_purity
 from runtime.status.put_aside import Suspects
 from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
@@ -372,18 +372,23 @@ class Host(Generic[State]):
             self._say_head(now)
 
     def _handle(self, parcel: Parcel, reply_to: str, now: Instant) -> None:
-        """Decide a message, unless its like has made the component fail before (runtime/status/put_aside.py)."""
+        """Decide a message, or the part whose like has not made the component fail before (runtime/status/put_aside.py)."""
         suspects, message = self.suspects, parcel.message
-        if not suspects.is_empty and (suspect := suspects.put_aside(message)):
-            self._teller.put_aside(parcel, reply_to, suspect)
-            return
+        handed = None if suspects.is_empty else suspects.hand(message)
+        if handed is not None:
+            self._teller.put_aside(parcel, reply_to, handed.aside)
+            if handed.message is None:
+                return
+            message = handed.message
         try:
-            self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+            decision = self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
         except Exception as error:
-            suspects.blame(message, error)
+            suspects.blame(parcel.message, error, handed)
             raise
-        if not suspects.is_empty:
-            suspects.clear(message)
+        if handed is not None:
+            suspects.handled(parcel.message, handed, decision)
+        # Outside of the blame: a bus or a disk that fails is not the message's fault.
+        self._let_go(decision, reply_to)
 
     def _wake_component(self, now: Instant) -> None:
         assert self.state is not None
@@ -392,36 +397,32 @@ class Host(Generic[State]):
         while due is not None and due <= now:
             self._woken += 1
             name = self.component.name
-            self._decide(Envelope(_WOKEN, name, f"{name}.{self._term}.w{self._woken}", now))
+            self._let_go(self._decide(Envelope(_WOKEN, name, f"{name}.{self._term}.w{self._woken}", now)), "")
             due = self.component.due(self.state)
             turns += 1
             if turns > WOKEN_IN_A_ROW_MAX:
                 raise BrokenInvariant(name, f"due at {due} for ever, and it is {now}")
         self._due = due
 
-    def _decide(self, envelope: Envelope) -> None:
+    def _decide(self, envelope: Envelope) -> Decision:
+        """Decide and evolve one envelope, and return the decision, which is to be told."""
         self.counts.decided += 1
         assert self.state is not None
         decision = self.component.decide(self.state, envelope)
         if self._decides_twice:
-            self._check_purity(decision, envelope)
+            check_purity(self.component, self.state, decision, envelope)
         if decision.events:
             self._evolve(decision, envelope)
+        return decision
+
+    def _let_go(self, decision: Decision, reply_to: str) -> None:
+        """Tell a decision, once every fact evolved before is durable: at once if there is none."""
         if decision.messages or decision.effects:
-            outgoing = Outgoing(decision.messages, envelope.reply_to, decision.effects)
+            outgoing = Outgoing(decision.messages, reply_to, decision.effects)
             if self._rows or self._is_appending or self._outgoing:
                 self._outgoing.append(outgoing)
             else:
                 self._teller.tell(outgoing)
-
-    def _check_purity(self, decision: Decision, envelope: Envelope) -> None:
-        """Deciding changes nothing, and what it may fill for speed changes no decision."""
-        assert self.state is not None
-        if isinstance(self.component, Forgetful):
-            self.component.forget_memos(self.state)
-        if self.component.decide(self.state, envelope) != decision:
-            message = type(envelope.message).__name__
-            raise BrokenInvariant(self.component.name, f"decided {message} twice, and not alike")
 
     def _evolve(self, decision: Decision, envelope: Envelope) -> None:
         """Number the facts, and evolve them and the notes in the order decided."""

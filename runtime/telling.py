@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bus.errors import BusError
 from bus.port import Bus
@@ -98,8 +99,12 @@ class Teller:
             if item.reply_to:
                 self._bus.say(Refused(reason, sentence(reason)), item.reply_to)
 
-    def put_aside(self, parcel: Parcel, reply_to: str, suspect: Suspect) -> None:
-        """Pass a message on to the dead letters, answer that nothing comes of it, and have its workload held."""
+    def put_aside(self, parcel: Parcel, reply_to: str, aside: tuple[tuple[Message, Suspect], ...]) -> None:
+        """Pass a message, or parts of it, on to the dead letters, answer that nothing comes of it, and have its workload held."""
+        for message, suspect in aside:
+            self._put_aside(replace(parcel, message=message), reply_to, suspect)
+
+    def _put_aside(self, parcel: Parcel, reply_to: str, suspect: Suspect) -> None:
         self._counts.put_aside += 1
         logger.error(
             "message_put_aside",

@@ -45,13 +45,14 @@ from core.messages.workers import (
     BeatHeard,
     InventoryWanted,
     NodesChecked,
+    PartOfBeat,
     TasksPhase,
     TasksState,
     WorkerBeat,
     WorkerInventory,
     WorkerReport,
 )
-from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, WorkerName, region_log
+from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, ShareKey, WorkerName, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
     AGENTS_MAX,
@@ -81,6 +82,8 @@ class WorkerSeen(Note, frozen=True):
     order: tuple[int, int]
     ill: Ill | None = None
     """Ill nodes as reported by a beat; None: the message was no beat."""
+    unsaid: tuple[ShareKey, ...] = ()
+    """Shares that the worker has, beside those of which the beat tells."""
 
 
 class Handed(Note, frozen=True):
@@ -192,6 +195,7 @@ class RegionBroker:
             StopAttempt: self._stop,
             AgentPresent: self._agent_present,
             WorkerBeat: self._beat,
+            PartOfBeat: self._beat,
             WorkerReport: self._report,
             WorkerInventory: self._inventory,
             NodesChecked: self._nodes_checked,
@@ -319,7 +323,7 @@ class RegionBroker:
         if seen.is_whole:
             is_first = worker not in state.counted
             state.counted[worker] = None
-            there = {share.key for share in seen.tasks}
+            there = {*(share.key for share in seen.tasks), *seen.unsaid}
             changed.extend(state.shares.miss(state.image, state.watches, worker, there, is_first=is_first))
         for share in changed:
             self._share_changed(state, share, at)
@@ -390,7 +394,8 @@ class RegionBroker:
         return Decision(events=(AgentSeen(message.agent),))
 
     def _beat(self, state: BrokerState, envelope: Envelope) -> Decision:
-        beat = envelope.message
+        message = envelope.message
+        beat, unsaid = (message.beat, message.unsaid) if isinstance(message, PartOfBeat) else (message, ())
         assert isinstance(beat, WorkerBeat)
         if self._is_old(state, beat.worker, beat.order):
             return NOTHING
@@ -407,7 +412,7 @@ class RegionBroker:
             messages.append(InventoryWanted(self.region, beat.worker))
         for share in beat.tasks:
             messages.extend(words_for_report(self.region, state.image, state.sequence, beat.worker, share))
-        has_ended = all(share.phase == TasksPhase.ENDED for share in beat.tasks)
+        has_ended = not unsaid and all(share.phase == TasksPhase.ENDED for share in beat.tasks)
         is_back = row is not None and row.is_lost and has_ended
         if is_back and state.health.may_return(state.image.capacity, beat.worker, envelope.at):
             messages.append(RecordReturn(self.region, beat.worker, state.sequence))
@@ -416,7 +421,7 @@ class RegionBroker:
             words = self._health_words(state, envelope.at)
             words.close_ill(beat.worker, ill)
             messages.extend(words.messages)
-        seen = WorkerSeen(beat.worker, is_whole=True, tasks=beat.tasks, order=beat.order, ill=ill)
+        seen = WorkerSeen(beat.worker, True, beat.tasks, beat.order, ill, unsaid)
         return Decision((seen,), tuple(messages))
 
     def _report(self, state: BrokerState, envelope: Envelope) -> Decision:

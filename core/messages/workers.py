@@ -193,6 +193,15 @@ class WorkerBeat(Message, frozen=True, tag="worker-beat"):
     numbered when it joined: the worker does not know how."""
 
 
+class PartOfBeat(Notice, frozen=True, tag="part-of-beat"):
+    """A beat without the shares of some workloads, from the host to its own component (core/rules/beat_parts.py)."""
+
+    beat: WorkerBeat
+    """With the other shares alone."""
+    unsaid: tuple[ShareKey, ...]
+    """Shares left out. They are there, and their last known states hold."""
+
+
 class WorkerReport(Message, frozen=True, tag="worker-report"):
     """A share has changed, or stands as a command found it."""
 

@@ -35,6 +35,8 @@ FAILURES_MAX = 2
 """Failures in a row on one sort of message about one thing, after which its like is put aside."""
 ASIDE_SPAN: Nanoseconds = seconds(3600)
 """For so long; then one message is tried, and with it at most one failure an hour."""
+SUSPICION_SPAN: Nanoseconds = Nanoseconds(2 * ASIDE_SPAN)
+"""For so long a failure is remembered: two that are further apart are not two in a row."""
 SUSPECTS_MAX = 1_000
 """Sorts of messages that one unit suspects; the oldest makes room."""
 

@@ -1,27 +1,51 @@
 """A message on which a component fails twice in a row is put aside: the component lives, and the message's workload is held."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOSPC
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from bus.errors import AskTimedOut
 from bus.port import Address
 from core.codec import Parcel
-from core.component import Decision
+from core.component import Decision, Effect
+from core.effects import KeepFence
 from core.messages.agents import FindBid
 from core.messages.auditor import ShowAudit
-from core.messages.base import Envelope, Message, Refused, Woken
+from core.messages.base import (
+    BusBack,
+    BusLost,
+    Envelope,
+    LogHeard,
+    LogSilent,
+    Message,
+    Notice,
+    Refused,
+    Woken,
+)
 from core.messages.broker import SolicitBid
-from core.messages.queue import Acknowledged, CancelWorkload, HoldUnhandled, SubmitWorkload
+from core.messages.nodes import CloseNodes, OpenNodes, RecordDomainLoss, UndrainNodes
+from core.messages.queue import Acknowledged, CancelWorkload, HoldUnhandled, ShowWorkload, SubmitWorkload
 from core.messages.store import SubmitClaim
 from core.messages.units import AsideMessage
-from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
-from core.nouns.ids import AgentName, TenantName, WorkerName, WorkloadId
+from core.messages.workers import (
+    TasksChanged,
+    TasksFound,
+    TasksPhase,
+    TasksState,
+    WorkerBeat,
+    WorkerReport,
+)
+from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, after, seconds
-from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX
+from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX, SUSPICION_SPAN
+from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
 from core.nouns.reasons import Reason
 from core.rules.message_subject import subject_of_failure, workload_of
+from runtime.effects import Doer, Done
 from runtime.host_status import HostStatus
 from runtime.status.put_aside import Suspects, hold_of
 from tests.builders import EU, a_claim, a_spec
@@ -38,20 +62,44 @@ class Failing(Counter):
     def __init__(self) -> None:
         super().__init__()
         self.is_mended = False
+        self.fails_on = (CancelWorkload, TasksChanged)
 
     def decide(self, state: CounterState, envelope: Envelope) -> Decision:
         message = envelope.message
-        if isinstance(message, CancelWorkload) and message.workload == POISON and not self.is_mended:
+        if workload_of(message) == POISON and isinstance(message, self.fails_on) and not self.is_mended:
             raise OverflowError("Python int too large to convert to C long")
         return super().decide(state, envelope)
+
+
+class Outspoken(Failing):
+    """A counter that decides well, and answers what no message can hold, or asks for an effect."""
+
+    def decide(self, state: CounterState, envelope: Envelope) -> Decision:
+        match envelope.message:
+            case CancelWorkload(workload):
+                return Decision(messages=(Acknowledged(workload, 1 << 70),))
+            case ShowWorkload():
+                return Decision(effects=(KeepFence(1),))
+        return super().decide(state, envelope)
+
+
+class FullDisk:
+    """A doer that can do nothing."""
+
+    def attach(self, done: Done) -> None:
+        """Nothing ever comes back."""
+
+    def begin(self, effect: Effect) -> None:
+        raise OSError(ENOSPC, "No space left on device")
 
 
 class Lives:
     """A keeper that is started again whenever it dies, as its process would be."""
 
-    def __init__(self, place: Place, suspects: Suspects) -> None:
+    def __init__(self, place: Place, suspects: Suspects, component: Failing, doer: Doer | None) -> None:
         self.place = place
-        self.component = Failing()
+        self.component = component
+        self.doer = doer
         self.suspects = suspects
         self.deaths: list[BaseException] = []
         self.held: list[HoldUnhandled] = []
@@ -82,19 +130,28 @@ class Lives:
             await self._start()
         return answer
 
+    async def take(self, notice: Notice) -> None:
+        """Have the host take a notice, and start the keeper again if it died of that."""
+        self.life.host.notice(notice)
+        await self.place.moment()
+        if self.life.failure is not None:
+            self.deaths.append(self.life.failure)
+            await self._start()
+
     async def _start(self) -> None:
         if self._life is not None:
             self.place.crash(self._life)
-        self._life = await self.place.keep(self.component, suspects=self.suspects)
+        self._life = await self.place.keep(self.component, self.doer, self.suspects)
 
     def _hear(self, parcel: Parcel, _: str) -> None:
         if isinstance(parcel.message, HoldUnhandled):
             self.held.append(parcel.message)
 
 
-async def lives(place: Place, suspects: Suspects | None = None) -> Lives:
+async def lives(place: Place, component: Failing | None = None, doer: Doer | None = None) -> Lives:
     """One keeper over its lives."""
-    return await Lives(place, suspects or Suspects(None, BUILD, place.loop.now_ns)).begin()
+    suspects = Suspects(None, BUILD, place.loop.now_ns)
+    return await Lives(place, suspects, component or Failing(), doer).begin()
 
 
 @virtual
@@ -175,6 +232,17 @@ async def test_broken_invariant_in_a_decision_counts(place: Place) -> None:
     assert ["BrokenInvariant"] * 2 == [type(death).__name__ for death in keeper.deaths]
 
 
+@virtual
+async def test_failure_after_the_decision_is_not_the_messages_fault(place: Place) -> None:
+    """A disk that is full, or an answer that cannot be said, ends the unit each time: no message is suspected of that."""
+    keeper = await lives(place, Outspoken(), FullDisk())
+    for message in (how_many(), how_many(), how_many(), count("w-1"), count("w-1"), count("w-1")):
+        assert None is await keeper.hear(message)
+    assert [OSError] * 3 + [OverflowError] * 3 == [type(death) for death in keeper.deaths]
+    assert keeper.suspects.is_empty
+    assert [] == keeper.dead_letters
+
+
 def suspects_in(path: Path, build: str = BUILD, at: Instant = START) -> Suspects:
     """Those of a unit whose process has just started."""
     return Suspects(path / "unit.json", build, lambda: at)
@@ -211,13 +279,59 @@ def test_suspects_are_bounded() -> None:
     assert suspects.put_aside(count("w-10"))
 
 
-def test_notices_are_never_put_aside() -> None:
-    """They are the host's own words: a component that fails when it is woken fails until it is mended."""
+NOTICES = (
+    Woken(),
+    LogSilent(GLOBAL_LOG),
+    LogHeard(GLOBAL_LOG),
+    BusLost(),
+    BusBack(),
+    TasksFound((TasksState(WorkloadId(POISON), 1, TasksPhase.RUNNING),), 1, 1),
+)
+
+
+@pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: type(notice).__name__)
+def test_notices_of_no_workload_are_never_put_aside(notice: Notice) -> None:
+    """They are the host's own words, or waited for: a component that fails when it is woken fails until it is mended."""
     suspects = Suspects(None, BUILD, lambda: START)
     for _ in range(3):
-        suspects.blame(Woken(), ValueError("no"))
+        suspects.blame(notice, ValueError("no"))
     assert suspects.is_empty
-    assert not suspects.put_aside(Woken())
+    assert not suspects.put_aside(notice)
+
+
+@virtual
+async def test_notice_of_a_workload_is_put_aside(place: Place) -> None:
+    """A share that changed is no word of the host's own: the unit lives, and the workload is held."""
+    keeper = await lives(place)
+    notice = TasksChanged(TasksState(WorkloadId(POISON), 1, TasksPhase.RUNNING))
+    for _ in range(4):
+        await keeper.take(notice)
+    assert ["OverflowError"] * 2 == [type(death).__name__ for death in keeper.deaths]
+    assert [("tasks-changed", POISON)] * 2 == [(held.message, held.workload) for held in keeper.held]
+    assert 2 == HostStatus(keeper.life.host).losses()["put_aside"]
+
+
+REPEATS: tuple[Callable[[int], Message], ...] = (
+    lambda said: CloseNodes(EU, ClosureKind.QUARANTINE, (3,), "failed", True, said),
+    lambda said: OpenNodes(EU, ClosureKind.SUSPECT, (3,), "heard again", said),
+    lambda said: RecordDomainLoss(EU, "power-0", (WorkerName("w0"), WorkerName("w1")), said),
+    lambda said: UndrainNodes(EU, Scope(ScopeKind.NODE, ("3",)), said),
+)
+
+
+@pytest.mark.parametrize("repeat", REPEATS, ids=lambda repeat: type(repeat(0)).__name__)
+def test_repeat_that_carries_another_number_is_recognised(repeat: Callable[[int], Message]) -> None:
+    """It names no workload and no worker, and each repeat carries the sequence or revision that its sender has seen by then."""
+    suspects = Suspects(None, BUILD, lambda: START)
+    for said in (100, 101):
+        suspects.blame(repeat(said), ValueError("no"))
+    assert suspects.put_aside(repeat(102))
+
+
+def test_messages_of_other_nodes_are_told_apart() -> None:
+    """Beside what varies between repeats, all fields count."""
+    closed = [CloseNodes(EU, ClosureKind.QUARANTINE, (node,), "failed", True, 7) for node in (3, 4)]
+    assert 2 == len({subject_of_failure(message) for message in closed})
 
 
 def test_queue_that_fails_on_a_hold_asks_for_none() -> None:
@@ -271,3 +385,52 @@ def test_span_is_counted_from_the_newest_failure() -> None:
     assert not suspects.put_aside(ShowAudit())
     suspects.blame(ShowAudit(), ValueError("no"))
     assert suspects.put_aside(ShowAudit())
+
+
+def test_what_is_put_aside_is_told_for_its_span(tmp_path: Path) -> None:
+    """Its workload may be cancelled meanwhile, so that no such message ever comes again: then there is nothing to look at."""
+    suspects = suspects_in(tmp_path)
+    for _ in range(2):
+        suspects.blame(count(POISON), ValueError("no"))
+    assert 1 == len(suspects.told())
+    assert 1 == len(suspects_in(tmp_path, at=after(START, seconds(3_599))).told())
+    assert () == suspects_in(tmp_path, at=after(START, ASIDE_SPAN)).told()
+
+
+def test_old_failures_leave_the_file(tmp_path: Path) -> None:
+    """While the unit lives, when its status is asked for, and at its start."""
+    now = START
+    suspects = Suspects(tmp_path / "unit.json", BUILD, lambda: now)
+    suspects.blame(count(POISON), ValueError("no"))
+    kept = (tmp_path / "unit.json").read_bytes()
+    now = after(START, SUSPICION_SPAN)
+    assert () == suspects.told()
+    assert suspects.is_empty
+    assert POISON.encode() not in (tmp_path / "unit.json").read_bytes()
+    (tmp_path / "unit.json").write_bytes(kept)
+    assert suspects_in(tmp_path, at=now).is_empty
+    assert POISON.encode() not in (tmp_path / "unit.json").read_bytes()
+
+
+def test_two_failures_far_apart_are_not_in_a_row() -> None:
+    """A year lies between them: nobody could say that the message is at fault."""
+    now = START
+    suspects = Suspects(None, BUILD, lambda: now)
+    suspects.blame(count(POISON), ValueError("no"))
+    now = after(START, seconds(365 * 86_400))
+    suspects.blame(count(POISON), MemoryError())
+    assert not suspects.put_aside(count(POISON))
+    now = after(now, seconds(60))
+    suspects.blame(count(POISON), MemoryError())
+    assert suspects.put_aside(count(POISON))
+
+
+def test_failure_at_a_clock_that_was_ahead_ends() -> None:
+    """A clock that is set right does not make an entry last for as long as it was wrong."""
+    now = after(START, seconds(365 * 86_400))
+    suspects = Suspects(None, BUILD, lambda: now)
+    for _ in range(2):
+        suspects.blame(count(POISON), ValueError("no"))
+    now = START
+    assert not suspects.put_aside(count(POISON))
+    assert () == suspects.told()

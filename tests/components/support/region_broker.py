@@ -9,8 +9,8 @@ from core.events.control import ControlAnswered, OperationsBegun, OperationsRequ
 from core.events.region import ClaimGranted, GangStarted
 from core.messages.agents import PresenceWanted
 from core.messages.base import Message
-from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
-from core.nouns.ids import AttemptKey, WorkerName
+from core.messages.workers import PartOfBeat, TasksPhase, TasksState, WorkerBeat, WorkerReport
+from core.nouns.ids import AttemptKey, ShareKey, WorkerName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.operation import WHOLE, Ack, Answer, BegunBy, OperationKind
 from core.nouns.placement import Claim
@@ -54,6 +54,12 @@ class Broker:
     ) -> Decision:
         """The worker reports all that it runs."""
         return self.machine.hear(WorkerBeat(EU, worker, shares, order or self._next(), life or self.life))
+
+    def part_of_beat(self, worker: WorkerName, *shares: TasksState, unsaid: ShareKey) -> Decision:
+        """The host hands on these shares of a beat, and leaves one out."""
+        return self.machine.hear(
+            PartOfBeat(WorkerBeat(EU, worker, shares, self._next(), self.life), (unsaid,))
+        )
 
     def report(
         self, worker: WorkerName, one: TasksState, order: tuple[int, int] | None = None, life: int = 0
