@@ -234,7 +234,7 @@ MUTANTS = (
             ),
             Edit(
                 "components/region_broker/component.py",
-                "        has_ended = all(share.phase == TasksPhase.ENDED for share in beat.tasks)\n",
+                "        has_ended = not unsaid and all(share.phase == TasksPhase.ENDED for share in beat.tasks)\n",
                 "",
             ),
         ),
