@@ -148,11 +148,11 @@ class Auditor:
         return state
 
     def due(self, state: AuditorState) -> Instant | None:
-        """Return the time of the next full check, None while no fact has come since the last; at once while violations are untold."""
+        """Return the time of the next full check; at once while violations are untold."""
         return AT_ONCE if state.untold else self.audit_due(state)
 
     def audit_due(self, state: AuditorState) -> Instant | None:
-        """Return the time of the next full check; None while no fact has come since the last."""
+        """Return the time of the next full check; None while no fact and no image has come since the last."""
         return state.audit_at if state.has_changed else None
 
     def decide(self, state: AuditorState, envelope: Envelope) -> Decision:
@@ -221,6 +221,7 @@ class Auditor:
         return state
 
     def _adopt(self, state: AuditorState, log: LogName, image: Image, sequence: int) -> None:
+        state.has_changed = True
         state.given_up.discard(log)
         state.images[log] = image
         state.sequences[log] = sequence

@@ -32,6 +32,7 @@ from tests.builders import (
     US,
     US_LOG,
     a_claim,
+    a_fact,
     a_job,
     a_spread,
     an_envelope,
@@ -223,6 +224,23 @@ def test_everything_is_checked_again_from_time_to_time(start: Start) -> None:
     machine.wait(AUDIT_INTERVAL)
     assert [] == found(machine)
     assert machine.component.due(machine.state) is None
+
+
+def test_quiet_plane_is_checked_when_an_auditor_starts(start: Start) -> None:
+    """Its logs may have been broken while no auditor lived, and no fact need come to find that."""
+    twice = [granted(CLAIM), granted(a_claim("w-2", placed={0: 8}, award_sequence=6))]
+    facts = [a_fact(event, number, log=EU_LOG) for number, event in enumerate((joined(), *twice), 1)]
+    wanted = "node 0: gpu free -1000 + held 9000 + ending 0 is not 8000"
+    machine = start(Auditor((EU,)), logs={EU_LOG: facts})
+    machine.wake()
+    assert wanted in [text for *_, text in found(machine)]
+    later = start(Auditor((EU,)), unknown=(EU_LOG,))
+    later.wake()
+    later.wait(AUDIT_INTERVAL)
+    assert [] == found(later)
+    later.adopt(EU_LOG, joined(), *twice)
+    later.wait(AUDIT_INTERVAL)
+    assert wanted in [text for *_, text in found(later)]
 
 
 def test_violations_are_counted_and_the_first_are_kept(start: Start) -> None:
