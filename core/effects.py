@@ -86,7 +86,6 @@ class KeepViolations(Effect, frozen=True):
 
 
 class PutViolationsAside(Effect, frozen=True):
-    """An operator has acknowledged the violations kept so far: these alone, and so many in all, are kept from now on."""
+    """An operator has acknowledged the violations up to a number: from now on only the others are kept."""
 
-    violations: tuple[FoundViolation, ...]
-    count: int
+    up_to: int

@@ -4,7 +4,7 @@ A fact that cites a fact of another log waits until the cited fact is folded, so
 a log is adopted late or again, checks across logs wait until every fact cited by the image is folded.
 
 Violations are told as `ViolationsFound` and kept in a file by the host (`KeepViolations`), so that they outlive the auditor, until an
-operator acknowledges them.
+operator acknowledges them up to a number.
 """
 
 from collections import deque
@@ -46,9 +46,10 @@ from core.messages.base import Envelope, Message, Woken
 from core.messages.units import ShowUnits, UnitStatus
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, after
-from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX, VIOLATIONS_TOLD_MAX
+from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_TOLD_MAX
 from core.placing.index.owners import Owners
 from core.touched import touched_by
+from core.violation_book import ViolationBook
 
 OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises")
 """Sections of the queue's image that checks read; the inputs of estimates and prices are not checked."""
@@ -71,9 +72,9 @@ class ViolationsTold(Note, frozen=True):
 
 
 class Acknowledged(Note, frozen=True):
-    """An operator has acknowledged the oldest violations, so many."""
+    """An operator has acknowledged the violations up to a number."""
 
-    count: int
+    up_to: int
 
 
 class KeptKnown(Note, frozen=True):
@@ -81,6 +82,7 @@ class KeptKnown(Note, frozen=True):
 
     violations: tuple[FoundViolation, ...]
     count: int
+    acknowledged: int
 
 
 class StatusHeard(Note, frozen=True):
@@ -107,14 +109,21 @@ class AuditorState:
         """Newest sequence by log that adopted images cite and that is not folded; until then checks across logs are skipped."""
         self.given_up: set[LogName] = set()
         """Logs with a fact that could not be folded; they are not checked from there on."""
-        self.violations: list[Violation] = []
-        """The oldest that are not acknowledged, `VIOLATIONS_KEPT_MAX` at most."""
-        self.count = 0
-        """All that are not acknowledged."""
+        self.book: ViolationBook[Violation] = ViolationBook()
         self.untold: deque[Violation] = deque()
         self.roster = Roster(units, at)
         self.audit_at = at
         self.has_changed = False
+
+    @property
+    def violations(self) -> list[Violation]:
+        """The violations that are not acknowledged, `VIOLATIONS_KEPT_MAX` at most."""
+        return list(self.book.kept.values())
+
+    @property
+    def told(self) -> int:
+        """The number of the newest violation that was told and is kept beyond this life."""
+        return self.book.newest - len(self.untold)
 
 
 class Auditor:
@@ -148,7 +157,7 @@ class Auditor:
         return state
 
     def due(self, state: AuditorState) -> Instant | None:
-        """Return the time of the next full check, None while no fact has come since the last; at once while violations are untold."""
+        """Return the time of the next full check; at once while violations are untold."""
         return AT_ONCE if state.untold else self.audit_due(state)
 
     def losses(self, state: AuditorState) -> dict[str, int]:
@@ -156,7 +165,7 @@ class Auditor:
         return {"units_not_kept": state.roster.not_kept}
 
     def audit_due(self, state: AuditorState) -> Instant | None:
-        """Return the time of the next full check; None while no fact has come since the last."""
+        """Return the time of the next full check; None while no fact and no image has come since the last."""
         return state.audit_at if state.has_changed else None
 
     def decide(self, state: AuditorState, envelope: Envelope) -> Decision:
@@ -169,15 +178,20 @@ class Auditor:
                     else Decision(events=(Audited(tuple(self.full_check(state))),))
                 )
             case ShowAudit():
-                found = tuple(map(_found, state.violations))
-                return answered(AuditShown(dict(state.sequences), state.waiting, found, state.count))
-            case AcknowledgeViolations(count):
-                done = min(max(0, count), state.count)
-                kept = tuple(map(_found, state.violations[done:]))
-                effects = (PutViolationsAside(kept, state.count - done),)
-                return Decision((Acknowledged(done),), (ViolationsAcknowledged(done),), effects)
-            case ViolationsKept(violations, count):
-                return Decision(events=(KeptKnown(violations, count),))
+                book = state.book
+                found = tuple(_found(violation, number) for number, violation in book.kept.items())
+                return answered(
+                    AuditShown(dict(state.sequences), state.waiting, found, book.count, state.told)
+                )
+            case AcknowledgeViolations(up_to):
+                done = state.book.unacknowledged(up_to) if up_to <= state.told else 0
+                if not done:
+                    return answered(ViolationsAcknowledged(0))
+                return Decision(
+                    (Acknowledged(up_to),), (ViolationsAcknowledged(done),), (PutViolationsAside(up_to),)
+                )
+            case ViolationsKept(violations, count, acknowledged):
+                return Decision(events=(KeptKnown(violations, count, acknowledged),))
             case UnitStatus() as status:
                 return Decision(events=(StatusHeard(status),))
             case ShowUnits(behind):
@@ -215,16 +229,14 @@ class Auditor:
             case ViolationsTold(count):
                 for _ in range(count):
                     state.untold.popleft()
-            case Acknowledged(count):
-                del state.violations[:count]
-                state.count -= count
-            case KeptKnown(violations, count):
-                earlier = [Violation(one.rule, one.log, one.sequence, one.text) for one in violations]
-                state.violations = [*earlier, *state.violations][:VIOLATIONS_KEPT_MAX]
-                state.count += count
+            case Acknowledged(up_to):
+                state.book.acknowledge(up_to)
+            case KeptKnown(violations, count, acknowledged):
+                state.book = _continued(violations, ViolationBook({}, count, acknowledged), state.book)
         return state
 
     def _adopt(self, state: AuditorState, log: LogName, image: Image, sequence: int) -> None:
+        state.has_changed = True
         state.given_up.discard(log)
         state.images[log] = image
         state.sequences[log] = sequence
@@ -329,21 +341,33 @@ class Auditor:
         return found
 
     def _keep(self, state: AuditorState, violation: Violation) -> None:
-        state.count += 1
+        state.book.add(violation)
         state.untold.append(violation)
-        if len(state.violations) < VIOLATIONS_KEPT_MAX:
-            state.violations.append(violation)
+
+
+def _continued(
+    earlier: tuple[FoundViolation, ...], book: ViolationBook[Violation], own: ViolationBook[Violation]
+) -> ViolationBook[Violation]:
+    """Return the book of earlier lives, continued with this life's violations, of which none was told or acknowledged yet."""
+    book.kept = {one.number: Violation(one.rule, one.log, one.sequence, one.text) for one in earlier}
+    for violation in own.kept.values():
+        book.add(violation)
+    book.count += own.count - len(own.kept)
+    return book
 
 
 def _told(state: AuditorState) -> Decision:
     """Return the decision that tells of the oldest untold violations, and has them kept."""
     told = tuple(
-        _found(violation) for violation, _ in zip(state.untold, range(VIOLATIONS_TOLD_MAX), strict=False)
+        _found(violation, number)
+        for violation, number in zip(
+            state.untold, range(state.told + 1, state.told + 1 + VIOLATIONS_TOLD_MAX), strict=False
+        )
     )
     return Decision(
-        (ViolationsTold(len(told)),), (ViolationsFound(told, state.count),), (KeepViolations(told),)
+        (ViolationsTold(len(told)),), (ViolationsFound(told, state.book.count),), (KeepViolations(told),)
     )
 
 
-def _found(violation: Violation) -> FoundViolation:
-    return FoundViolation(**asdict(violation))
+def _found(violation: Violation, number: int) -> FoundViolation:
+    return FoundViolation(**asdict(violation), number=number)

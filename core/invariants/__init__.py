@@ -1,5 +1,7 @@
 """The invariants of DESIGN §11, as plain functions over images and facts, which the auditor calls online and in every scenario.
 
+docs/decisions/0045-who-checks-each-invariant.md says which rules no log can decide, and where these are checked.
+
 consistency    violations; rules 1, 2, 3 and 7 at facts of the queue and of a region, and at consistent cuts
 abandonment    rule 3 for attempts of abandoned regions
 forgetting     rule 3 for workloads and attempts that leave the images

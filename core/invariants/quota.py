@@ -1,7 +1,7 @@
 """Rule 4 of the invariants (DESIGN §11): a tenant's nominal use never exceeds its entitlement.
 
-Checked at every fact of the queue's log, in which facts that free quota come before facts that use it. Scenarios check that
-borrowing work is reclaimed, and how soon.
+Checked at every fact of the queue's log, in which facts that free quota come before facts that use it. Scenarios alone check how soon
+borrowing work is reclaimed (docs/decisions/0045-who-checks-each-invariant.md).
 """
 
 from core.events.queue import StandingChanged, WorkloadAwarded

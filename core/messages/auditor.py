@@ -14,6 +14,8 @@ class FoundViolation(Struct, frozen=True):
     log: LogName
     sequence: int
     text: str
+    number: int = 0
+    """Counted from 1 over all lives of the auditor; operators acknowledge up to a number."""
 
 
 class ShowAudit(Message, frozen=True, tag="show-audit"):
@@ -28,6 +30,8 @@ class AuditShown(Answer, frozen=True, tag="audit-shown"):
     """Facts heard that rest on facts not heard yet."""
     violations: tuple[FoundViolation, ...]
     count: int
+    newest: int = 0
+    """Number of the newest violation that was told."""
 
 
 class ViolationsFound(Message, frozen=True, tag="violations-found"):
@@ -39,14 +43,14 @@ class ViolationsFound(Message, frozen=True, tag="violations-found"):
 
 
 class AcknowledgeViolations(Message, frozen=True, tag="acknowledge-violations"):
-    """An operator has dealt with the violations found so far: they are put aside, and a new count begins."""
+    """An operator has dealt with the violations up to a number: they are put aside, and a new count begins."""
 
-    count: int
-    """As it was shown: what was found since is not acknowledged unseen."""
+    up_to: int
+    """`newest` as it was shown: what was found since is not acknowledged unseen, and an older number changes nothing."""
 
 
 class ViolationsAcknowledged(Answer, frozen=True, tag="violations-acknowledged"):
-    """So many violations are put aside."""
+    """So many violations are put aside; 0 if the number was old, or is not known."""
 
     count: int
 
@@ -56,6 +60,8 @@ class ViolationsKept(Notice, frozen=True, tag="violations-kept"):
 
     violations: tuple[FoundViolation, ...]
     count: int
+    acknowledged: int = 0
+    """Number of those that operators have acknowledged so far."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

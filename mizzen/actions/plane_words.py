@@ -9,9 +9,9 @@ from mizzen.terminal.output import CommandError
 
 
 async def acknowledge_violations(bus: Bus) -> int:
-    """Put aside the violations found so far; return their number. Raises CommandError."""
+    """Put aside the violations told so far; return their number. Raises CommandError."""
     audit = await ask(bus, ShowAudit(), AuditShown)
-    return (await ask(bus, AcknowledgeViolations(audit.count), ViolationsAcknowledged)).count
+    return (await ask(bus, AcknowledgeViolations(audit.newest), ViolationsAcknowledged)).count
 
 
 async def accept_clock(bus: Bus, log: LogName) -> None:

@@ -32,6 +32,7 @@ from tests.builders import (
     US,
     US_LOG,
     a_claim,
+    a_fact,
     a_job,
     a_spread,
     an_envelope,
@@ -225,6 +226,23 @@ def test_everything_is_checked_again_from_time_to_time(start: Start) -> None:
     assert machine.component.due(machine.state) is None
 
 
+def test_quiet_plane_is_checked_when_an_auditor_starts(start: Start) -> None:
+    """Its logs may have been broken while no auditor lived, and no fact need come to find that."""
+    twice = [granted(CLAIM), granted(a_claim("w-2", placed={0: 8}, award_sequence=6))]
+    facts = [a_fact(event, number, log=EU_LOG) for number, event in enumerate((joined(), *twice), 1)]
+    wanted = "node 0: gpu free -1000 + held 9000 + ending 0 is not 8000"
+    machine = start(Auditor((EU,)), logs={EU_LOG: facts})
+    machine.wake()
+    assert wanted in [text for *_, text in found(machine)]
+    later = start(Auditor((EU,)), unknown=(EU_LOG,))
+    later.wake()
+    later.wait(AUDIT_INTERVAL)
+    assert [] == found(later)
+    later.adopt(EU_LOG, joined(), *twice)
+    later.wait(AUDIT_INTERVAL)
+    assert wanted in [text for *_, text in found(later)]
+
+
 def test_violations_are_counted_and_the_first_are_kept(start: Start) -> None:
     """A broken plane does not fill the auditor's memory."""
     machine = an_auditor(start)
@@ -297,7 +315,8 @@ def test_show_repeats_the_violations(start: Start) -> None:
     machine = an_auditor(start)
     machine.fact(GLOBAL_LOG, AWARD, AWARD)
     wanted = ["w-1: epoch 1 after 1", "w-1: awarded while epoch 1 stands in eu"]
-    assert tuple(FoundViolation(3, GLOBAL_LOG, 5, text) for text in wanted) == shown(machine).violations
+    told = tuple(FoundViolation(3, GLOBAL_LOG, 5, text, number) for number, text in enumerate(wanted, 1))
+    assert told == shown(machine).violations
     assert 2 == shown(machine).count
     assert NOTHING.events == machine.hear(ShowAudit()).events
 
@@ -327,30 +346,57 @@ def test_violations_are_told_and_kept_at_once(start: Start) -> None:
 
 
 def test_violations_of_earlier_lives_are_shown(start: Start) -> None:
-    """Before those of this one, and counted with them."""
+    """Before those of this one, and counted and numbered with them."""
     machine = broken(start)
-    machine.wake()
-    earlier = FoundViolation(1, EU_LOG, 1, "held twice")
-    machine.hear(ViolationsKept((earlier,), 7))
+    earlier = FoundViolation(1, EU_LOG, 1, "held twice", 41)
+    machine.hear(ViolationsKept((earlier,), 7, 40))
+    assert 47 == shown(machine).newest
+    told = said_once(machine.wake(), ViolationsFound)
+    assert [48, 49] == [one.number for one in told.violations]
     answer = shown(machine)
-    assert earlier == answer.violations[0]
-    assert (1 + len(CLOSED_TOO_SOON), 7 + len(CLOSED_TOO_SOON)) == (len(answer.violations), answer.count)
+    assert (earlier, *told.violations) == answer.violations
+    assert (7 + len(CLOSED_TOO_SOON), 49) == (answer.count, answer.newest)
 
 
 def test_acknowledged_violations_are_put_aside(start: Start) -> None:
     """Those that were shown, and no others: what was found since has been seen by nobody."""
     machine = broken(start)
     machine.wake()
-    count = shown(machine).count
-    decision = machine.hear(AcknowledgeViolations(count - 1))
-    left = shown(machine).violations
-    assert 1 == len(left)
-    assert ViolationsAcknowledged(count - 1) == said_once(decision, ViolationsAcknowledged)
-    assert (PutViolationsAside(left, 1),) == decision.effects
+    assert 2 == shown(machine).newest
+    decision = machine.hear(AcknowledgeViolations(1))
+    assert [2] == [one.number for one in shown(machine).violations]
+    assert ViolationsAcknowledged(1) == said_once(decision, ViolationsAcknowledged)
+    assert (PutViolationsAside(1),) == decision.effects
     assert ViolationsAcknowledged(1) == said_once(
-        machine.hear(AcknowledgeViolations(1_000)), ViolationsAcknowledged
+        machine.hear(AcknowledgeViolations(2)), ViolationsAcknowledged
     )
-    assert ((), 0) == (shown(machine).violations, shown(machine).count)
+    answer = shown(machine)
+    assert ((), 0, 2) == (answer.violations, answer.count, answer.newest)
+
+
+def test_acknowledgement_that_is_heard_again_or_late_changes_nothing(start: Start) -> None:
+    """What was found since has been seen by nobody, though it is as much; nor has what another auditor has numbered."""
+    machine = broken(start)
+    machine.wake()
+    machine.hear(AcknowledgeViolations(2))
+    machine.fact(GLOBAL_LOG, *[WorkloadBound(W1, 8, EU, 1)] * 2)
+    machine.wake()
+    left = shown(machine)
+    assert left.count >= 2
+    for number in (2, 1, 0, -1, left.newest + 1):
+        decision = machine.hear(AcknowledgeViolations(number))
+        assert ((), ()) == (decision.events, decision.effects)
+        assert ViolationsAcknowledged(0) == said_once(decision, ViolationsAcknowledged)
+    assert left == shown(machine)
+
+
+def test_violation_that_is_not_told_yet_is_not_acknowledged(start: Start) -> None:
+    """It would be kept after it was acknowledged, and found again by the next life."""
+    machine = broken(start)
+    assert (2, 0) == (shown(machine).count, shown(machine).newest)
+    assert () == machine.hear(AcknowledgeViolations(2)).effects
+    machine.wake()
+    assert (2, 2) == (shown(machine).count, shown(machine).newest)
 
 
 def test_violation_that_stands_is_one(start: Start) -> None:

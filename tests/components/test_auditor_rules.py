@@ -25,7 +25,7 @@ from core.events.queue import (
     WorkloadBound,
     WorkloadsForgotten,
 )
-from core.events.region import AttemptsForgotten, GangStarted, StopOrdered
+from core.events.region import AttemptsForgotten, ClaimPromised, GangStarted, PreemptionSet, StopOrdered
 from core.events.starts import StartReserved
 from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import NO_LOG, Event, Fact
@@ -36,6 +36,7 @@ from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.moving import MoveCost
 from core.nouns.operation import BegunBy, ControlSpec, OperationKind
+from core.nouns.preemption import PreemptionSettings
 from core.nouns.tenant import Entitlement
 from core.nouns.workload import Consent, EndCause, Kind, Phase
 from tests.builders import (
@@ -305,6 +306,34 @@ def test_broken_history_is_found_by_its_rule(name: str, monkeypatch: pytest.Monk
     assert {number} == {rule for rule, text in found(steps) if words in text}
     silence(name, monkeypatch)
     assert [] == [text for _, text in found(steps) if words in text]
+
+
+def test_caps_on_lost_work_are_checked_at_each_promise() -> None:
+    """Of one claim, and of an hour; and no promise is without figures of what it destroys."""
+    key = attempt()
+    over = replace(a_claim("w-2", placed={0: 8}, award_sequence=6), victims=(key,), priority=5)
+    before: tuple[Step, ...] = (
+        *GRANTED,
+        (EU_LOG, GangStarted(*key)),
+        (GLOBAL_LOG, submitted(2)),
+        (GLOBAL_LOG, WorkloadAwarded(W2, 1, EU, 0, ())),
+    )
+    for caps, destroyed, words in (
+        (
+            PreemptionSettings(claim_max=10, hour_max=20),
+            (11,),
+            "w-2.1: destroys 11 GPU-seconds, and 10 is the most",
+        ),
+        (
+            PreemptionSettings(claim_max=20, hour_max=10),
+            (11,),
+            "w-2.1: 11 GPU-seconds are destroyed in an hour, and 10",
+        ),
+        (PreemptionSettings(), (), "w-2.1: 0 figures of 1 victims"),
+    ):
+        promise = ClaimPromised(W2, 1, over, destroyed, seconds(60))
+        steps = (*before, (EU_LOG, PreemptionSet(1, caps)), (EU_LOG, promise))
+        assert (5, words) in [(rule, text[: len(words)]) for rule, text in found(steps)]
 
 
 # A fact that cannot be folded.

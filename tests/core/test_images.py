@@ -4,7 +4,6 @@ import pytest
 
 from core.codec import CodecError
 from core.events import EVENTS
-from core.events.log import ClockAccepted
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -113,8 +112,7 @@ def test_bytes_that_are_no_image(log: LogName, data: bytes) -> None:
 def test_every_event_is_folded_somewhere() -> None:
     """What no image shows would be remembered for nobody. Folds name methods that are there."""
     sections = [*GlobalImage.SECTIONS.values(), *RegionImage.SECTIONS.values()]
-    # The operator's word about a clock is for the next start of the keeper, which reads it from the log.
-    assert set(EVENTS) - {ClockAccepted} == {event for section in sections for event in section.FOLDS}
+    assert set(EVENTS) == {event for section in sections for event in section.FOLDS}
     for section in sections:
         assert [] == [method for method in section.FOLDS.values() if not hasattr(section, method)]
 

@@ -24,7 +24,7 @@ from core.nouns.operation import WHOLE, BegunBy, ControlSpec, OperationKind
 from core.nouns.placement import Claim
 from core.nouns.preemption import PreemptionSettings
 from core.nouns.workload import EndCause, Kind
-from tests.builders import a_claim, a_fact, a_region, attempt, granted, joined
+from tests.builders import a_claim, a_fact, a_region, attempt, granted, joined, opened
 
 BY = WorkloadId("w-9")
 SPAN = 60 * SECOND
@@ -130,6 +130,13 @@ def test_promise_with_too_few_figures_of_lost_work() -> None:
     one(found(promised("w-1", "w-2", destroyed=(0,)), *halves), "1 figures of 2 victims")
 
 
+def test_promise_without_figures_of_lost_work() -> None:
+    """It would be held to no cap, and so would all others of the hour."""
+    event = replace(promised(destroyed=(1,)), destroyed=())
+    one(found(event, opened(), granted(holder())), "0 figures of 1 victims")
+    assert [] == found(replace(event, claim=replace(event.claim, victims=())), opened())
+
+
 RUNNING = (granted(holder()), GangStarted(*attempt()))
 
 
@@ -153,7 +160,7 @@ def test_promise_beyond_its_caps() -> None:
 
 
 def test_promises_of_older_builds_are_not_held_to_it() -> None:
-    """They told nothing of what they destroy."""
+    """They told nothing of what they destroy, nor did their terms of caps."""
     event = replace(promised(destroyed=(1,)), destroyed=(), ask_span=0)
     assert [] == found(event, granted(holder(priority=6)))
 

@@ -10,19 +10,34 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.events.moves import MovePlanned
 from core.events.queue import RegionAdded, WorkloadAwarded, WorkloadBound, WorkloadCancelled
 from core.events.region import AttemptEnded, GangStarted
 from core.fact import Event
 from core.images import Image, empty_image
-from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
-from core.nouns.instant import SECOND, Instant
+from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, WorkloadId
+from core.nouns.instant import SECOND, Instant, seconds
+from core.nouns.moving import MoveCost
 from core.nouns.workload import EndCause
 from mizzen.cli import main
 from runtime.images import load_image
 from store.port import Snapshot
 from store.rows import facts_of, row_of
 from store.sqlite import SqliteStore, facts_in
-from tests.builders import EU, EU_LOG, a_claim, a_fact, a_spec, attempt, granted, joined, opened, submitted
+from tests.builders import (
+    EU,
+    EU_LOG,
+    a_claim,
+    a_fact,
+    a_job,
+    a_spec,
+    a_spread,
+    attempt,
+    granted,
+    joined,
+    opened,
+    submitted,
+)
 
 Captured = pytest.CaptureFixture[str]
 W1 = WorkloadId("w-1")
@@ -219,6 +234,22 @@ def test_replay_finds_violations(logs: Path, tmp_path: Path, capsys: Captured) -
     assert "digest" in ask(capsys, "replay", path)
     told = ask_json(capsys, "replay", str(broken / "global.sqlite"), "--check", exit_code=1)
     assert (66, 3, "w-1: WorkloadBound after CANCELLED") == tuple(told["violations"][0].values())
+
+
+def test_replay_checks_all_that_one_log_shows(tmp_path: Path, capsys: Captured) -> None:
+    """As the auditor checks it; what rests on other logs is the auditor's alone."""
+    needy = (
+        submitted(61, a_spec(data=[DatasetName("clicks")])),
+        WorkloadAwarded(WorkloadId("w-61"), 1, EU, 0, ()),
+    )
+    planned = MovePlanned(W1, 1, 2, EU, MoveCost(seconds(1), seconds(1), 1))
+    write(tmp_path, GLOBAL_LOG, (*QUEUE, *needy, planned))
+    told = ask_json(capsys, "replay", str(tmp_path / "global.sqlite"), "--check", exit_code=1)
+    assert [(66, 2), (67, 3)] == [(one["sequence"], one["rule"]) for one in told["violations"]]
+    parts = a_claim("w-2", jobs=(a_job(1, 8.6),), spreads=(a_spread({0: 1}),), award_sequence=64)
+    write(tmp_path, EU_LOG, (*REGION, granted(parts)))
+    told = ask_json(capsys, "replay", str(tmp_path / "region.eu.sqlite"), "--check", exit_code=1)
+    assert any("shared ones are held, which it has not" in one["text"] for one in told["violations"])
 
 
 # State.

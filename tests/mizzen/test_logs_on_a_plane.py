@@ -108,6 +108,7 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "starts",
         "start_promises",
         "datasets",
+        "clock",
         "refusals",
     }
     assert known == set(told["sections"])

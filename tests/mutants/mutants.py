@@ -39,7 +39,7 @@ MUTANTS = (
                 "            packed = self._packed_rows(rows)\n",
                 "            packed = self._packed_rows(rows)\n"
                 "            for item in outgoing:\n"
-                "                self._tell(item)\n"
+                "                self._teller.tell(item)\n"
                 "            outgoing = []\n",
             ),
         ),
@@ -109,6 +109,11 @@ MUTANTS = (
         (
             Edit(
                 "runtime/host.py",
+                "from core.messages.base import (\n",
+                "from core.messages.base import (\n    Answer,\n",
+            ),
+            Edit(
+                "runtime/host.py",
                 "            if self._rows or self._is_appending or self._outgoing:\n",
                 "            if any(isinstance(message, Answer) for message in decision.messages) and (\n"
                 "                self._rows or self._is_appending or self._outgoing\n"
@@ -133,6 +138,11 @@ MUTANTS = (
         "answer_not_durable",
         "What needs no fact is answered at once, from a state whose facts are not durable yet.",
         (
+            Edit(
+                "runtime/host.py",
+                "from core.messages.base import (\n",
+                "from core.messages.base import (\n    Answer,\n",
+            ),
             Edit(
                 "runtime/host.py",
                 "            if self._rows or self._is_appending or self._outgoing:\n",

@@ -14,12 +14,16 @@ from msgspec import Struct
 from core.fact import Fact
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.invariants.consistency import (
+    check_devices,
     check_global_fact,
     check_ledger,
     check_nodes_balance,
     check_region_fact,
     check_workloads,
 )
+from core.invariants.control import check_control
+from core.invariants.data import check_data
+from core.invariants.moves import check_move
 from core.invariants.quota import check_quota
 from core.nouns.ids import LogName, region_of
 from core.placing.index.owners import Owners
@@ -105,12 +109,15 @@ def _folded_and_checked(path: Path, until: int, violations: list[Broken]) -> tup
         violations += [Broken(sequence, 3, text) for text in check_workloads(image)]
     elif isinstance(image, RegionImage):
         violations += [Broken(sequence, 1, text) for text in check_ledger(image.capacity)]
+        violations += [Broken(sequence, 6, text) for text in check_control(image)]
     return image, sequence
 
 
 def _checked_fold(image: Image, fact: Fact, owners: Owners) -> list[tuple[int, str]]:
     if isinstance(image, GlobalImage):
         found = [(3, text) for text in check_global_fact(fact, image, {})]
+        found += [(3, text) for text in check_move(fact, image, {})]
+        found += [(2, text) for text in check_data(fact, image)]
         found += [(4, text) for text in check_quota(fact, image)]
         image.fold(fact)
         return found
@@ -119,7 +126,8 @@ def _checked_fold(image: Image, fact: Fact, owners: Owners) -> list[tuple[int, s
     nodes = touched_by(image.capacity, fact)
     image.fold(fact)
     owners.hear(image.capacity, fact)
-    return found + [(1, text) for text in check_nodes_balance(image.capacity, nodes)]
+    texts = (*check_nodes_balance(image.capacity, nodes), *check_devices(image.capacity, nodes))
+    return found + [(1, text) for text in texts]
 
 
 def rows_of(
