@@ -1,8 +1,8 @@
 """Invariants of preemption (DESIGN §11.5), given the region's image before a fact.
 
 Apart from `fits_over` and `needless_of`, the rules are written a second time, without the functions by which the store decides, so
-that a mistake there is found here. Promises in terms without recorded caps, of older builds, have no figures of lost work and are not
-checked.
+that a mistake there is found here. Promises of older builds have neither figures of lost work nor a span in which victims are
+asked, and are not checked.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ def check_preemption_fact(fact: Fact, before: RegionImage) -> list[tuple[int, st
     match event:
         case StopOrdered(cause=EndCause.PREEMPTED):
             found = _stopped(event, fact.at, before)
-        case ClaimPromised() if event.destroyed or (event.claim.victims and before.preemption.held_to):
+        case ClaimPromised() if event.destroyed or (event.claim.victims and event.ask_span):
             key = (event.workload, event.epoch)
             found = _promised(key, event.claim, event.destroyed, fact.at, event.ask_span, before)
         case PromiseRevised():

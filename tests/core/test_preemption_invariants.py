@@ -160,7 +160,7 @@ def test_promise_beyond_its_caps() -> None:
 
 
 def test_promises_of_older_builds_are_not_held_to_it() -> None:
-    """They told nothing of what they destroy, nor did their terms of caps."""
+    """They told nothing of what they destroy, nor how long victims are asked."""
     event = replace(promised(destroyed=(1,)), destroyed=(), ask_span=0)
     assert [] == found(event, granted(holder(priority=6)))
 
