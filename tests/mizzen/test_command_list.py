@@ -1,11 +1,13 @@
 """Which commands there are: the page that lists them, the help that shows them, and how fast both appear."""
 
+import contextlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from cyclopts import MissingArgumentError
 
 from mizzen.cli import GROUPS, app, main
 
@@ -117,3 +119,22 @@ def test_list_of_commands_imports_no_command() -> None:
     )
     loaded = done.stdout.splitlines()[-1].split()
     assert [] == [name for name in loaded if name.startswith(("mizzen.commands.", "mizzen.actions", "core."))]
+
+
+WORDS = {"LOG": "global", "SEQUENCE": "7", "N": "7", "TENANT": "ml"}
+"""What stands for the words that an operator fills in."""
+
+
+def commands_told_to_operators() -> list[str]:
+    """Each command that the page quotes, with all that it says of options."""
+    text = (HOUSE / "docs" / "operating.md").read_text()
+    return sorted(set(re.findall(r"`mizzen ([^`]+)`", text)))
+
+
+@pytest.mark.parametrize("told", commands_told_to_operators())
+def test_command_told_to_operators_is_one(told: str) -> None:
+    """Whoever was woken at night types it as it stands there: the command and its options are known, though an argument may be left out."""
+    words = [WORDS.get(word, word) for word in told.split()]
+    assert words[0] in commands()
+    with contextlib.suppress(MissingArgumentError):
+        app.parse_args(words, exit_on_error=False, print_error=False)
