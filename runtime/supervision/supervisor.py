@@ -87,11 +87,13 @@ class Kept:
         """Of its present life; 0 between two."""
         return (self.child.pid or 0) if self.child is not None else 0
 
-    def send(self, number: signal.Signals) -> None:
-        """Signal its present life, if there is one."""
-        if self.pid:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+    def send(self, number: signal.Signals) -> bool:
+        """Signal its present life. Returns whether there is one."""
+        if not self.pid:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+        return True
 
 
 class Supervisor:
@@ -150,6 +152,10 @@ class Supervisor:
                 self._watching = loop.create_task(self._watch(), name="watch")
         kept = self._kept[process.name] = Kept(process)
         kept.keeping = loop.create_task(self._keep_up(kept), name=f"keep/{process.name}")
+
+    def send(self, name: str, number: signal.Signals) -> bool:
+        """Signal its present life. Returns whether there is one: signals to the process id 0 go to the sender's whole group."""
+        return self._kept[name].send(number)
 
     def kill(self, name: str) -> int:
         """As by kill -9; it is started again. Returns the process id, 0 if it is between two lives."""
@@ -294,12 +300,16 @@ class Supervisor:
         return (self._unanswered_max if line.is_up else max(STARTING_SPAN_MAX, self._unanswered_max)) / SECOND
 
     async def _abort(self, kept: Kept, silent: float) -> None:
-        """End a process that hangs: it writes its stacks on SIGABRT, for which one that was stopped must go on."""
+        """End a process that hangs: it writes its stacks on SIGABRT.
+
+        One that was stopped must go on for that, and does so first: no thread of a stopped process is preferred for a signal, and if
+        another one than the main thread takes it, it reads the main thread's stack while that thread runs on.
+        """
         name, line = kept.process.name, kept.life_line
         assert line is not None, name
         line.verdict = f"did not answer for {silent:.0f} s"
         logger.error("process_hangs", name=name, silent_seconds=round(silent), stacks=f"{name}.log")
-        for number in (signal.SIGABRT, signal.SIGCONT) if sys.platform != "win32" else (signal.SIGTERM,):
+        for number in (signal.SIGCONT, signal.SIGABRT) if sys.platform != "win32" else (signal.SIGTERM,):
             kept.send(number)
         with suppress(TimeoutError):
             await asyncio.wait_for(line.is_over.wait(), ABORT_SPAN / SECOND)
@@ -443,6 +453,9 @@ def _be_called(name: str) -> None:
 
 def _die_with_supervisor() -> None:
     """However that one ends: nobody else would."""
+    if sys.platform != "win32":
+        # The main thread writes the stacks, and stands still meanwhile.
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGABRT,))
     supervisor = multiprocessing.parent_process()
     assert supervisor is not None, "it was started by one"
     supervisor.join()

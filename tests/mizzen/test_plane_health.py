@@ -125,7 +125,7 @@ async def test_one_screen_tells_all_that_is_wrong(tmp_path: Path) -> None:
         await break_invariant(plane)
         await until(bus, lambda health: bool(health.violation_count) and of(health, KILLED)[1] == 1)
         # 4. One hangs in a decision.
-        os.kill(plane.supervisor.pid_of(HUNG), HANGS)
+        assert plane.supervisor.send(HUNG, HANGS)
         code, text = await screen(plane)
         assert 1 == code
         assert f"{AGENT}: find-bid of workload {workload} is put aside" in text

@@ -244,7 +244,7 @@ async def test_process_that_hangs_is_ended_with_its_stacks_and_started_again(tmp
         await until(lambda: all(lives(tmp_path / name) for name in ways))
         begun = time.monotonic()
         for name in ("stopped", "meant"):
-            os.kill(supervisor.pid_of(name), signal.SIGSTOP)
+            assert supervisor.send(name, signal.SIGSTOP)
         supervisor.leave_alone("meant", is_left_alone=True)
         await until(lambda: len(lives(tmp_path / "stopped")) == 2 and len(lives(tmp_path / "decides")) == 2)
         assert time.monotonic() - begun >= HANG / SECOND - 1

@@ -281,7 +281,7 @@ class ProcessesWorld(World):
 
         def stop_or_go_on() -> None:
             self.plane.supervisor.leave_alone(name, is_left_alone=bool(pauses))
-            self._send(name, signal.SIGSTOP if pauses else signal.SIGCONT)
+            self.plane.supervisor.send(name, signal.SIGSTOP if pauses else signal.SIGCONT)
 
         pauses = self._pauses.setdefault(name, Lasting(stop_or_go_on))
         return pauses.begin(None)
@@ -294,13 +294,13 @@ class ProcessesWorld(World):
             return
         self._hung.add(name)
         self._told(f"{name} hangs")
-        self._send(name, HANGS if decides else signal.SIGSTOP)
+        self.plane.supervisor.send(name, HANGS if decides else signal.SIGSTOP)
         try:
             while supervisor.pid_of(name) == pid:
                 await asyncio.sleep(AGAIN_SECONDS)
         except asyncio.CancelledError:
             if supervisor.pid_of(name) == pid:
-                self._send(name, signal.SIGCONT)
+                self.plane.supervisor.send(name, signal.SIGCONT)
             raise
 
     async def start_second(self, unit: Unit) -> str:
@@ -415,7 +415,7 @@ class ProcessesWorld(World):
             watching.cancel()
             await asyncio.wait([watching])
         for name in sorted(self._pauses):
-            self._send(name, signal.SIGCONT)
+            self.plane.supervisor.send(name, signal.SIGCONT)
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -447,12 +447,6 @@ class ProcessesWorld(World):
 
     def _is_up(self, name: str) -> bool:
         return bool(self.plane.supervisor.pid_of(name)) and self._logs[name].is_up
-
-    def _send(self, name: str, number: signal.Signals) -> None:
-        pid = self.plane.supervisor.pid_of(name)
-        if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
 
     @asynccontextmanager
     async def _reading(self, log: LogName) -> AsyncIterator[SqliteReader]:
