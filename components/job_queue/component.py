@@ -51,6 +51,7 @@ from components.job_queue.state.queue_state import (
     BidHeard,
     BudgetTurned,
     BusHeard,
+    LateAnswerHeard,
     OpeningsSeen,
     PassBegun,
     QueueState,
@@ -329,6 +330,8 @@ class JobQueue:
                 auctions.hear_bid(bid, fact.at)
             case AbstentionHeard(said):
                 auctions.hear_abstention(said, fact.at)
+            case LateAnswerHeard(region, auction):
+                auctions.spans.lengthen(region, auction, fact.at)
             case AuctionClosed(workload, won, is_void):
                 if is_void:
                     state.order.pass_over(workload)

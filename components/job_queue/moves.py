@@ -39,7 +39,6 @@ from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import (
-    AUCTION_SPAN,
     MOVE_ANSWER_HOLDS,
     MOVE_DEADLINE,
     MOVES_MAX,
@@ -163,7 +162,7 @@ class Moving:
         if known is not None and known.region == message.region and known.until > now:
             return answered(answer)
         auction = f"{OF_A_MOVE}{state.image.regions.term}.{now}"
-        until = after(now, AUCTION_SPAN)
+        until = after(now, state.auctions.spans.of(message.region))
         asked = MoveAsked(message.workload, message.region, auction, row.epoch, cost, until, message.by)
         return Decision((asked,), (answer, _solicited(message.region, message.workload, auction, row)))
 

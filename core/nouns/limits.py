@@ -120,7 +120,11 @@ AUCTIONS_MAX = 64
 QUOTA_ALTERNATIVES_MAX = 16
 """Combinations of GPU types on which a workload is held against its tenant's quota: of two jobs that name four types each, all."""
 AUCTION_SPAN: Nanoseconds = seconds(1)
-"""An auction closes when all have answered, or so long after it opened."""
+"""A cycle of auctions ends when all regions have answered, or so long after it began."""
+AUCTION_SPAN_MAX: Nanoseconds = seconds(8)
+"""A cycle waits at most so long for a region whose earlier answers came late: twice as long as these took."""
+AUCTIONS_OVERDUE_MAX = 1_024
+"""Auctions that ended before all answers had come, and are remembered for the answers that come late: those of 16 cycles."""
 OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
 """A region that abstained because its room was offered to others is asked again so much later, if nothing told sooner
 that the offer came to nothing."""
@@ -605,6 +609,7 @@ assert LISTED_BYTES_MAX < MESSAGE_BYTES_MAX
 SETTINGS: dict[str, int] = {
     "auctions_max": AUCTIONS_MAX,
     "auction_span": AUCTION_SPAN,
+    "auction_span_max": AUCTION_SPAN_MAX,
     "award_span": AWARD_SPAN,
     "ack_lease": ACK_LEASE,
     "claim_destroys_min": CLAIM_DESTROYS_MIN,

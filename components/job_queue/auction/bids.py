@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from components.job_queue.moves import Moving
 from components.job_queue.state.auctions import settled
-from components.job_queue.state.queue_state import AbstentionHeard, BidHeard, QueueState
+from components.job_queue.state.queue_state import AbstentionHeard, BidHeard, LateAnswerHeard, QueueState
 from core.component import NOTHING, Decision
 from core.messages.base import Envelope, Message
 from core.messages.queue import Abstention, Bid
@@ -33,7 +33,8 @@ class RegionAnswers:
             return of_move
         auction = state.auctions.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
-            return Decision(messages=(settled(bid, has_won=False),))  # Too late: the capacity is not needed.
+            late = _late(state, bid)
+            return Decision(late, (settled(bid, has_won=False),))  # Too late: the capacity is not needed.
         first = auction.bids.get(bid.region)
         if first is not None:
             # The bus repeated the request, and another agent answered too: its capacity is not needed.
@@ -48,7 +49,12 @@ class RegionAnswers:
             return of_move
         auction = state.auctions.open.get(said.workload)
         if auction is None or auction.auction != said.auction or said.region not in auction.asked:
-            return NOTHING
+            return Decision(_late(state, said))
         if said.region in auction.abstained or said.region in auction.bids:
             return NOTHING  # A repeat, or another agent's answer to a request that the bus repeated.
         return Decision(events=(AbstentionHeard(said),))
+
+
+def _late(state: QueueState, answer: Bid | Abstention) -> tuple[LateAnswerHeard, ...]:
+    is_late = state.auctions.spans.is_overdue(answer.auction)
+    return (LateAnswerHeard(answer.region, answer.auction),) if is_late else ()

@@ -3,14 +3,14 @@
 1. `begin_cycle`   when something has changed and no cycle is open, at most `AUCTIONS_MAX` workloads are chosen (selection.py), and
                    all their requests are sent at once, in rank order
 2. bids.py         each region answers every request with a bid or an abstention
-3. `close_cycle`   when every region has answered every request, or after `AUCTION_SPAN`, each workload in rank order is awarded to
-                   the best bid, and the other bids are released
+3. `close_cycle`   when every region has answered every request, or after `AUCTION_SPAN` (up to `AUCTION_SPAN_MAX` for regions whose
+                   earlier answers came late), each workload in rank order is awarded to the best bid, and the other bids are released
 
 Bound: no award passes a workload that was pending when the cycle began, wants no more GPUs of the same node types, was not refused, and
-whose answers came within `AUCTION_SPAN`.
+whose answers came before the cycle's end.
 While requests and answers keep their order, a region offers no capacity to a workload before those ahead have an answer; agents of one
 region that answer at the same moment may offer the same capacity twice. A workload that arrives in a cycle waits for its end, at most
-`AUCTION_SPAN` (docs/decisions/0035-awards-by-rank.md).
+`AUCTION_SPAN`, and where a region is slow at most `AUCTION_SPAN_MAX` (docs/decisions/0035-awards-by-rank.md).
 """
 
 from components.job_queue.auction.selection import PROMISING, Selection

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
+from components.job_queue.state.answer_spans import AnswerSpans
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.refusal_dominance import RefusalDominance
 from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
@@ -25,8 +26,9 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.rules.quota import narrowed
 
-SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
-"""Time for which a region that answered nothing in a whole cycle is not asked: it costs the others at most a second in four."""
+SLOW_FACTOR = 3
+"""A region without an answer within `AUCTION_SPAN` is then not asked for so many times as long as its cycle took: it costs the others at
+most a quarter of their time."""
 LACKS_CAPACITY = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Reasons of a region that could hold the workload if others' work were not there."""
 
@@ -72,14 +74,18 @@ class Auctions:
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
         """Number of auctions opened since the start of the queue, which names them."""
+        self.began_at = Instant(0)
+        """Beginning of the open cycle."""
         self.deadline = Instant(0)
         """Latest end of the open cycle."""
         self.closes_at: Instant | None = None
         """End of the open cycle: the deadline, or the time at which the last region answered the last request."""
-        self.has_answered: dict[RegionName, bool] = {}
-        """Regions asked in the open cycle, and whether they have answered any request."""
+        self.spans = AnswerSpans()
+        """How long each region's answers are awaited."""
+        self.first_answers: dict[RegionName, Instant | None] = {}
+        """Regions asked in the open cycle, and the time of each one's first answer."""
         self.slow: Agenda[RegionName] = Agenda()
-        """Regions that answered nothing in a whole cycle, by the time from which they are asked again."""
+        """Regions without an answer within `AUCTION_SPAN`, by the time from which they are asked again."""
         self.window: dict[AskedShape, int] = {}
         """Number of workloads that are asked for in one cycle, by contended shape."""
         self.shapes: dict[str, dict[AskedShape, dict[RegionName, None]]] = {}
@@ -103,9 +109,12 @@ class Auctions:
         self.opened += 1
         self.open[workload] = auction
         self.shapes.setdefault(auction.shape.shape, {}).setdefault(auction.shape, {})
-        self.deadline = self.closes_at = after(at, AUCTION_SPAN)
+        if self.closes_at is None:
+            self.began_at = self.deadline = at
+        span = max((self.spans.of(region) for region in auction.asked), default=AUCTION_SPAN)
+        self.deadline = self.closes_at = max(self.deadline, after(at, span))
         for region in auction.asked:
-            self.has_answered.setdefault(region, False)
+            self.first_answers.setdefault(region, None)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
         """Record a bid for an open auction. A repeat changes nothing."""
@@ -139,9 +148,8 @@ class Auctions:
         auction = self.open.pop(workload, None)
         if auction is None:
             return
-        if at < self.deadline:
-            # Every region has answered, or the workload left the cycle: its regions are not found slow by this auction.
-            self.has_answered.update(dict.fromkeys(auction.asked, True))
+        if not auction.is_complete:
+            self._note_incomplete(auction, at)
         if won is not None and auction.shape in self.window:
             self._widen(auction.shape)
         for region in auction.bids:
@@ -162,7 +170,8 @@ class Auctions:
 
     def _note_answer(self, shape: AskedShape, region: RegionName, at: Instant) -> None:
         self.shapes.setdefault(shape.shape, {}).setdefault(shape, {})[region] = None
-        self.has_answered[region] = True
+        if self.first_answers[region] is None:
+            self.first_answers[region] = at
         self._close_if_complete(at)
 
     def _close_if_complete(self, at: Instant) -> None:
@@ -172,18 +181,32 @@ class Auctions:
     def _is_complete(self) -> bool:
         return all(auction.is_complete for auction in self.open.values())
 
-    def _end_cycle(self, at: Instant) -> None:
-        """End the cycle; regions that let its whole time pass are slow.
+    def _note_incomplete(self, auction: Auction, at: Instant) -> None:
+        """An auction ends before all have answered: their answers may come late, or are not awaited because the workload left the cycle."""
+        if at >= self.deadline:
+            self.spans.add_overdue(auction.auction, self.began_at)
+            return
+        for region in auction.asked:  # The region is not found slow by this auction.
+            if self.first_answers[region] is None:
+                self.first_answers[region] = self.began_at
 
-        If several regions, or all of the fleet, are silent at once, the queue or the bus is the likelier cause: none counts as asked.
+    def _end_cycle(self, at: Instant) -> None:
+        """End the cycle; regions that have delayed the others are slow.
+
+        If no region answered in time, and there were several or they are all of the fleet, the queue or the bus is the likelier cause:
+        none is slow.
         """
-        is_own = not any(self.has_answered.values()) and len(self.has_answered) >= min(2, self._regions)
-        if at >= self.deadline and not is_own:
-            for region, has_answered in self.has_answered.items():
-                if not has_answered:
-                    self.slow.put(region, after(at, SLOW_SPAN))
+        in_time = after(self.began_at, AUCTION_SPAN)
+        late = {region for region, first in self.first_answers.items() if first is None or first > in_time}
+        is_own = len(late) == len(self.first_answers) >= min(2, self._regions)
+        for region, first in self.first_answers.items():
+            if region in late and not is_own:
+                self.slow.put(region, after(at, Nanoseconds(SLOW_FACTOR * (at - self.began_at))))
+            was_silent = first is None and at >= after(self.began_at, self.spans.of(region))
+            if was_silent or at < in_time:
+                self.spans.shorten(region)
         self.closes_at = None
-        self.has_answered.clear()
+        self.first_answers.clear()
 
     def _widen(self, shape: AskedShape) -> None:
         self.window[shape] *= 2

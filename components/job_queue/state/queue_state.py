@@ -52,6 +52,13 @@ class AbstentionHeard(Note, frozen=True):
     abstention: Abstention
 
 
+class LateAnswerHeard(Note, frozen=True):
+    """A region has answered an auction that had ended without it."""
+
+    region: RegionName
+    auction: str
+
+
 class AuctionClosed(Note, frozen=True):
     """An auction is over."""
 
@@ -62,7 +69,7 @@ class AuctionClosed(Note, frozen=True):
 
 
 class SlowRegionRetried(Note, frozen=True):
-    """A region that answered nothing in a whole cycle is asked again."""
+    """A region that had no answer within `AUCTION_SPAN` is asked again."""
 
     region: RegionName
 

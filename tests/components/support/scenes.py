@@ -16,7 +16,7 @@ from components import (
     Worker,
 )
 from components.job_queue.retention import sweep_due
-from components.job_queue.state.auctions import SLOW_SPAN
+from components.job_queue.state.auctions import SLOW_FACTOR
 from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.events.starts import StartPromised, StartReserved, StartUnreserved
@@ -191,10 +191,10 @@ def of_the_queue(start: Start) -> Machine[Any]:
 
 def a_region_is_slow(machine: Machine[Any]) -> None:
     """A region answers no request of a cycle, and is asked again later."""
-    queueing.refuse_for(machine, SLOW_SPAN)
+    queueing.refuse_for(machine, Nanoseconds(SLOW_FACTOR * AUCTION_SPAN))
     workload = queueing.submit(machine, a_spec(a_job(1, 1), regions=(US,)), key="slow")
     assert [(workload, US)] == queueing.asked(machine.wake())
-    assert (workload, US) in queueing.asked(machine.wait(Nanoseconds(AUCTION_SPAN + SLOW_SPAN)))
+    assert (workload, US) in queueing.asked(machine.wait(Nanoseconds((1 + SLOW_FACTOR) * AUCTION_SPAN)))
     queueing.refuse_all(machine)
     machine.hear(HoldWorkload(workload, 0))
 
