@@ -42,11 +42,11 @@ async def test_late_pong_kills_nothing(world: NatsWorld) -> None:
     `Client.rtt` in its place would end the client's read loop with the pong that comes late.
     """
     bus = await world.endpoint("bus")
-    os.kill(world.server.pid, signal.SIGSTOP)
+    world.signal(signal.SIGSTOP)
     await world.until(lambda: has_stopped(world.server.pid))
     assert not await bus.round_trip(SOON)
     assert not await bus.round_trip(SOON)
-    os.kill(world.server.pid, signal.SIGCONT)
+    world.signal(signal.SIGCONT)
     await world.until_true(lambda: bus.round_trip(SOON))
     assert 0 == bus.counts.reconnects
 
@@ -57,9 +57,9 @@ async def test_stalled_server_is_left_in_seconds(world: NatsWorld) -> None:
     bus = await world.endpoint("bus")
     heard: list[Message] = []
     await bus.listen(QUEUE, lambda parcel, _: heard.append(parcel.message))
-    os.kill(world.server.pid, signal.SIGSTOP)
+    world.signal(signal.SIGSTOP)
     await world.until(lambda: bus.counts.lost == 1)
-    os.kill(world.server.pid, signal.SIGCONT)
+    world.signal(signal.SIGCONT)
     await world.until(lambda: bus.counts.reconnects == 1)
     bus.say(cancel(1))
     await world.until(lambda: heard == [cancel(1)])

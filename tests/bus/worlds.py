@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -148,6 +149,11 @@ class NatsWorld:
         """End every connection, and the server."""
         await asyncio.gather(*(connection.close() for connection in self.connections.values()))
         await self.server.stop()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal the server, which runs: the process id 0 would be this test's own process group."""
+        assert self.server.pid
+        os.kill(self.server.pid, number)
 
     async def endpoint(self, name: str) -> Bus:
         connection = await NatsConnection.connect(self.url, FLEET, name)
