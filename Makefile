@@ -86,7 +86,7 @@ swarm: $(STAMP) ## planes drawn from seeds 1 to 300, each checked whole; SEEDS=1
 	$(BIN)/mizzen scenario swarm --seeds $(SEEDS) --minutes 1000 --no-shrink --workers 2
 
 soak: $(STAMP) ## every test, the slow ones too, with longer patience; then 5,000 seeds of the swarm
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory swarm SEEDS=$(SEEDS_OF_SOAK)
 
 bench: $(STAMP) ## measure; one table out

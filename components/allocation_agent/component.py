@@ -152,7 +152,7 @@ class AllocationAgent:
             view,
         )
         needs = tuple(takings_of(request.jobs, found.spreads))
-        made = BidMade(request.auction, request.workload, needs, found.victim_keys)
+        made = BidMade(request.auction, request.workload, needs, found.victim_keys, request.held_for)
         return Decision(events=(made,), messages=(bid,))
 
     def _abstain(

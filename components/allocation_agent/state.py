@@ -20,7 +20,7 @@ from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey, WorkloadId
-from core.nouns.instant import Instant, after
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SPAN, CLAIM_SAY_AGAIN, OPEN_BID_SPAN, PRESENCE_INTERVAL
 from core.nouns.placement import Claim, NodeRow, takings_of
 from core.nouns.quantities import Amount
@@ -43,6 +43,8 @@ class BidMade(Note, frozen=True):
     needs: tuple[tuple[int, Amount], ...]
     victims: tuple[AttemptKey, ...] = ()
     """Attempts to preempt."""
+    held_for: Nanoseconds = OPEN_BID_SPAN
+    """How long the bid counts without word of its auction."""
 
 
 class BidWon(Note, frozen=True):
@@ -190,10 +192,10 @@ class AgentState:
     def note(self, fact: Fact) -> None:
         """Fold one note."""
         match fact.event:
-            case BidMade(auction, workload, needs, victims):
+            case BidMade(auction, workload, needs, victims, held_for):
                 self.bids[auction] = OpenBid(workload)
                 self.take(("bid", auction), needs, victims=victims)
-                self.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
+                self.bids_due.put(auction, after(fact.at, held_for))
             case BidWon(auction):
                 self.bids[auction].has_won = True
                 self.bids_due.put(auction, after(fact.at, AWARD_SPAN))

@@ -330,8 +330,8 @@ class JobQueue:
                 auctions.hear_bid(bid, fact.at)
             case AbstentionHeard(said):
                 auctions.hear_abstention(said, fact.at)
-            case LateAnswerHeard(region, auction):
-                auctions.spans.lengthen(region, auction, fact.at)
+            case LateAnswerHeard(region, took):
+                auctions.hear_late(region, took, fact.at)
             case AuctionClosed(workload, won, is_void):
                 if is_void:
                     state.order.pass_over(workload)

@@ -39,6 +39,7 @@ from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import (
+    AUCTION_SPAN_MAX,
     MOVE_ANSWER_HOLDS,
     MOVE_DEADLINE,
     MOVES_MAX,
@@ -162,7 +163,7 @@ class Moving:
         if known is not None and known.region == message.region and known.until > now:
             return answered(answer)
         auction = f"{OF_A_MOVE}{state.image.regions.term}.{now}"
-        until = after(now, state.auctions.spans.of(message.region))
+        until = after(now, AUCTION_SPAN_MAX)
         asked = MoveAsked(message.workload, message.region, auction, row.epoch, cost, until, message.by)
         return Decision((asked,), (answer, _solicited(message.region, message.workload, auction, row)))
 
@@ -350,4 +351,5 @@ def _solicited(region: RegionName, workload: WorkloadId, auction: str, row: Work
         spec.max_duration,
         spec.grace,
         spares_all=True,
+        held_for=AUCTION_SPAN_MAX,
     )

@@ -2,6 +2,8 @@
 
 from core.messages.base import Message
 from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import OPEN_BID_SPAN
 from core.nouns.operation import ControlSpec
 from core.nouns.placement import Spread, View
 from core.nouns.workload import EndCause, JobSpec
@@ -26,6 +28,8 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
     """Whether an agent that abstains says from when on it could start."""
     spares_all: bool = False
     """Whether nobody is to be pushed out for it: it was promised a start that comes sooner than they may be gone."""
+    held_for: Nanoseconds = OPEN_BID_SPAN
+    """How long the agent counts its bid as taken if it is not told that the auction has ended: longer than that may last."""
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):

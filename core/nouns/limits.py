@@ -120,11 +120,12 @@ AUCTIONS_MAX = 64
 QUOTA_ALTERNATIVES_MAX = 16
 """Combinations of GPU types on which a workload is held against its tenant's quota: of two jobs that name four types each, all."""
 AUCTION_SPAN: Nanoseconds = seconds(1)
-"""A cycle of auctions ends when all regions have answered, or so long after it began."""
+"""A cycle of auctions ends when all regions have answered, or so long after it began; later for regions whose answers came late."""
 AUCTION_SPAN_MAX: Nanoseconds = seconds(8)
-"""A cycle waits at most so long for a region whose earlier answers came late: twice as long as these took."""
-AUCTIONS_OVERDUE_MAX = 1_024
-"""Auctions that ended before all answers had come, and are remembered for the answers that come late: those of 16 cycles."""
+"""A cycle waits at most so long for a region whose earlier answers came late: twice as long as these took. So long the answer to a request
+for a move is awaited, too, for which nobody else waits."""
+SILENT_CYCLES_MAX = 64
+"""Cycles in which a region answered nothing that are remembered for its late answers: those of a minute at least."""
 OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
 """A region that abstained because its room was offered to others is asked again so much later, if nothing told sooner
 that the offer came to nothing."""
@@ -151,7 +152,8 @@ NOTED_BYTES_MAX = 64 * 1024
 """Encoded refusals in one fact beyond which no further shape is added: a quarter of the largest fact, because the last shape and the
 digests of shapes that are gone come on top."""
 OPEN_BID_SPAN: Nanoseconds = seconds(3)
-"""How long an agent counts an unanswered bid as taken: three auctions."""
+"""How long an agent counts an unanswered bid as taken: three times as long as its cycle may last, and so much for a cycle of the usual
+length."""
 AWARD_SAY_AGAIN: Nanoseconds = seconds(2)
 AWARD_SPAN: Nanoseconds = seconds(20)
 """After it the queue asks for its award back, until the region's log shows a promise, a grant or a decline; so long an agent counts a bid as
@@ -589,6 +591,7 @@ assert DISPUTE_HOLD > DISPUTE_SPAN
 assert TYPICAL_SHAPES_MAX <= DEMAND_SHAPES_MAX
 assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
 assert END_SLACK >= STOP_SLACK + 5 * COMMAND_SAY_AGAIN
+# Of regions that answer in time. A start that was promised where answers are late may itself be late.
 assert START_ALLOWANCE > OPEN_BIDS_RETRY + AUCTION_SPAN + AWARD_SAY_AGAIN + 2 * CLAIM_SAY_AGAIN
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN

@@ -454,7 +454,7 @@ def _be_called(name: str) -> None:
 def _die_with_supervisor() -> None:
     """However that one ends: nobody else would."""
     if sys.platform != "win32":
-        # The main thread writes the stacks, and stands still meanwhile.
+        # Not for this thread: whoever takes it writes the stacks of all threads, and the main thread would run on meanwhile.
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGABRT,))
     supervisor = multiprocessing.parent_process()
     assert supervisor is not None, "it was started by one"

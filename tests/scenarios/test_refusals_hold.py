@@ -25,6 +25,7 @@ from core.messages.base import Envelope
 from core.messages.queue import Abstention
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
+from core.nouns.limits import OPEN_BID_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
@@ -121,7 +122,7 @@ class Looking:
         now: Instant,
     ) -> None:
         how = StartPromising().how_asked(queue, workload, now)
-        request = solicited(said.region, workload, auction, row, how)
+        request = solicited(said.region, workload, auction, row, how, OPEN_BID_SPAN)
         component = AllocationAgent(said.region, said.agent)
         envelope = Envelope(FindBid(said.region, said.agent, request), "test", "again", now)
         (answer,) = component.decide(agent, envelope).messages

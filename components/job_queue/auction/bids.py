@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from components.job_queue.moves import Moving
-from components.job_queue.state.auctions import settled
+from components.job_queue.state.auctions import cycle_of, settled
 from components.job_queue.state.queue_state import AbstentionHeard, BidHeard, LateAnswerHeard, QueueState
 from core.component import NOTHING, Decision
 from core.messages.base import Envelope, Message
 from core.messages.queue import Abstention, Bid
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.reasons import Reason
 
 HEARD_OF_BIDS: tuple[type[Message], ...] = (Bid, Abstention)
@@ -33,7 +34,7 @@ class RegionAnswers:
             return of_move
         auction = state.auctions.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
-            late = _late(state, bid)
+            late = _late(state, bid, envelope.at)
             return Decision(late, (settled(bid, has_won=False),))  # Too late: the capacity is not needed.
         first = auction.bids.get(bid.region)
         if first is not None:
@@ -49,12 +50,16 @@ class RegionAnswers:
             return of_move
         auction = state.auctions.open.get(said.workload)
         if auction is None or auction.auction != said.auction or said.region not in auction.asked:
-            return Decision(_late(state, said))
+            return Decision(_late(state, said, envelope.at))
         if said.region in auction.abstained or said.region in auction.bids:
             return NOTHING  # A repeat, or another agent's answer to a request that the bus repeated.
         return Decision(events=(AbstentionHeard(said),))
 
 
-def _late(state: QueueState, answer: Bid | Abstention) -> tuple[LateAnswerHeard, ...]:
-    is_late = state.auctions.spans.is_overdue(answer.auction)
-    return (LateAnswerHeard(answer.region, answer.auction),) if is_late else ()
+def _late(state: QueueState, answer: Bid | Abstention, now: Instant) -> tuple[LateAnswerHeard, ...]:
+    """Return a note if the region had answered nothing in that cycle, and needs more time than it is given."""
+    spans = state.auctions.spans
+    asked_at = spans.asked_at(answer.region, cycle_of(answer.auction))
+    if asked_at is None or 2 * (now - asked_at) <= spans.of(answer.region):
+        return ()
+    return (LateAnswerHeard(answer.region, Nanoseconds(now - asked_at)),)

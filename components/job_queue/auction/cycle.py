@@ -34,8 +34,9 @@ from core.fact import Event, Note
 from core.messages.agents import BidSettled
 from core.messages.base import Message
 from core.messages.queue import Bid
-from core.nouns.ids import TenantName
-from core.nouns.instant import Instant
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import AUCTION_SPAN, OPEN_BID_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 
@@ -48,22 +49,26 @@ def begin_cycle(state: QueueState, now: Instant) -> Decision:
         return Decision(events=(OpeningsSeen(),))
     bring_up(state, now)
     selection = Selection(state, now)
-    events: list[Event | Note] = [OpeningsSeen()]
-    messages: list[Message] = []
+    cycle = f"{state.image.regions.term}.{state.auctions.cycles + 1}"
+    opened: list[tuple[WorkloadId, Auction]] = []
     for count, one in enumerate(selection.choose()):
-        workload, row = one.work.workload, state.image.workloads.rows[one.work.workload]
         asked, regions = selection.asked_of(one)
-        auction = Auction(
-            f"{state.image.regions.term}.{state.auctions.opened + count}",
-            asked,
-            regions,
-            is_bare(row.spec.jobs),
-        )
-        events.append(AuctionOpened(workload, auction))
-        how = PROMISING.how_asked(state, workload, now)
-        messages.extend(solicited(region, workload, auction, row, how) for region in regions)
-    events.extend(FoundBlocked(workload) for workload in selection.blocked)
-    return Decision(tuple(events), tuple(messages))
+        spec = state.image.workloads.rows[one.work.workload].spec
+        opened.append((one.work.workload, Auction(f"{cycle}.{count}", asked, regions, is_bare(spec.jobs))))
+    span = max(
+        (state.auctions.spans.of(region) for _, one in opened for region in one.asked), default=AUCTION_SPAN
+    )
+    held_for = Nanoseconds(OPEN_BID_SPAN * span // AUCTION_SPAN)
+    messages: list[Message] = []
+    for workload, auction in opened:
+        row, how = state.image.workloads.rows[workload], PROMISING.how_asked(state, workload, now)
+        messages += [solicited(region, workload, auction, row, how, held_for) for region in auction.asked]
+    events = (
+        OpeningsSeen(),
+        *(AuctionOpened(workload, auction) for workload, auction in opened),
+        *(FoundBlocked(workload) for workload in selection.blocked),
+    )
+    return Decision(events, tuple(messages))
 
 
 def close_cycle(state: QueueState, now: Instant) -> Decision:

@@ -27,8 +27,8 @@ from core.nouns.workload import JobSpec
 from core.rules.quota import narrowed
 
 SLOW_FACTOR = 3
-"""A region without an answer within `AUCTION_SPAN` is then not asked for so many times as long as its cycle took: it costs the others at
-most a quarter of their time."""
+"""A region without an answer within `AUCTION_SPAN` is then not asked for so many times as long as its cycle took: each such region costs
+the others at most a quarter of their time."""
 LACKS_CAPACITY = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Reasons of a region that could hold the workload if others' work were not there."""
 
@@ -45,10 +45,9 @@ class Auction(Struct):
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every region that was asked has answered."""
-        return len(self.bids) + len(self.abstained.keys() - self.bids.keys()) == len(self.asked)
+    def has_heard(self, region: RegionName) -> bool:
+        """Return whether a region has answered."""
+        return region in self.bids or region in self.abstained
 
     def ranked(
         self, away: Callable[[RegionName], int] = lambda _: 0, drained: RegionName | None = None
@@ -74,16 +73,20 @@ class Auctions:
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
         """Number of auctions opened since the start of the queue, which names them."""
+        self.cycles = 0
+        """Number of cycles since the start of the queue."""
+        self.cycle = ""
+        """Name of the open cycle: that of its auctions without their last part."""
         self.began_at = Instant(0)
         """Beginning of the open cycle."""
-        self.deadline = Instant(0)
-        """Latest end of the open cycle."""
         self.closes_at: Instant | None = None
-        """End of the open cycle: the deadline, or the time at which the last region answered the last request."""
+        """End of the open cycle: by then every region has answered, or has had its time."""
         self.spans = AnswerSpans()
         """How long each region's answers are awaited."""
         self.first_answers: dict[RegionName, Instant | None] = {}
         """Regions asked in the open cycle, and the time of each one's first answer."""
+        self.owed: dict[RegionName, int] = {}
+        """Number of answers that the open cycle still expects, by region."""
         self.slow: Agenda[RegionName] = Agenda()
         """Regions without an answer within `AUCTION_SPAN`, by the time from which they are asked again."""
         self.window: dict[AskedShape, int] = {}
@@ -110,23 +113,26 @@ class Auctions:
         self.open[workload] = auction
         self.shapes.setdefault(auction.shape.shape, {}).setdefault(auction.shape, {})
         if self.closes_at is None:
-            self.began_at = self.deadline = at
-        span = max((self.spans.of(region) for region in auction.asked), default=AUCTION_SPAN)
-        self.deadline = self.closes_at = max(self.deadline, after(at, span))
+            self.cycles += 1
+            self.cycle = cycle_of(auction.auction)
+            self.began_at = at
         for region in auction.asked:
             self.first_answers.setdefault(region, None)
+            self.owed[region] = self.owed.get(region, 0) + 1
+        self._set_end(at)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
         """Record a bid for an open auction. A repeat changes nothing."""
         auction = self.open[bid.workload]
+        self._note_answer(auction, bid.region, at)
         auction.bids.setdefault(bid.region, bid)
-        self._note_answer(auction.shape, bid.region, at)
 
     def hear_abstention(self, said: Abstention, at: Instant) -> None:
         """Record a region's refusal for an open auction; its shape is contended from now on."""
         auction = self.open[said.workload]
         shape = auction.shape
         self.window[shape] = 1
+        self._note_answer(auction, said.region, at)
         auction.abstained.setdefault(said.region, said)
         self._refuse(shape, said)
         freed = self.freed.setdefault(said.region, RefusalExpiry())
@@ -141,54 +147,53 @@ class Auctions:
             retry = LAGGING_VIEW_RETRY  # Enough was freed that the agent has not seen: asked at once, it would refuse again.
         if retry:
             self.refusals_due.put((shape, said.region), after(at, retry))
-        self._note_answer(shape, said.region, at)
 
     def end(self, workload: WorkloadId, won: Bid | None, at: Instant) -> None:
         """Close an auction. Regions whose bids lost may offer that capacity again."""
         auction = self.open.pop(workload, None)
         if auction is None:
             return
-        if not auction.is_complete:
-            self._note_incomplete(auction, at)
+        if self.closes_at is not None and at < self.closes_at:
+            # The workload left the cycle, and the answers that are missing are not awaited any more.
+            for region in auction.asked:
+                self.owed[region] -= not auction.has_heard(region)
+            self._set_end(at)
         if won is not None and auction.shape in self.window:
             self._widen(auction.shape)
         for region in auction.bids:
             if won is None or region != won.region:
                 self.forget_open_bids(region)
-        if self.open:
-            self._close_if_complete(at)
-        else:
+        if not self.open:
             self._end_cycle(at)
 
     def forget_slow(self) -> None:
-        """Ask every region again: the bus was lost, so that silence meant nothing."""
+        """Ask every region again, for the usual time: the bus was lost, so that silence and late answers meant nothing."""
         self.slow = Agenda()
+        self.spans = AnswerSpans()
+
+    def hear_late(self, region: RegionName, took: Nanoseconds, at: Instant) -> None:
+        """Note how long the answer of a region took that had answered nothing in its cycle; the open cycle waits for it as long."""
+        self.spans.lengthen(region, took)
+        self._set_end(at)
 
     def has_said(self, region: RegionName, shape: AskedShape) -> bool:
         """Return whether a region has answered a request for a shape since the start of the queue."""
         return region in self.shapes.get(shape.shape, {}).get(shape, ())
 
-    def _note_answer(self, shape: AskedShape, region: RegionName, at: Instant) -> None:
-        self.shapes.setdefault(shape.shape, {}).setdefault(shape, {})[region] = None
+    def _note_answer(self, auction: Auction, region: RegionName, at: Instant) -> None:
+        self.shapes.setdefault(auction.shape.shape, {}).setdefault(auction.shape, {})[region] = None
+        if not auction.has_heard(region):
+            self.owed[region] -= 1
         if self.first_answers[region] is None:
             self.first_answers[region] = at
-        self._close_if_complete(at)
+        self._set_end(at)
 
-    def _close_if_complete(self, at: Instant) -> None:
-        if self.closes_at is not None and self.closes_at > at and self._is_complete():
-            self.closes_at = at
-
-    def _is_complete(self) -> bool:
-        return all(auction.is_complete for auction in self.open.values())
-
-    def _note_incomplete(self, auction: Auction, at: Instant) -> None:
-        """An auction ends before all have answered: their answers may come late, or are not awaited because the workload left the cycle."""
-        if at >= self.deadline:
-            self.spans.add_overdue(auction.auction, self.began_at)
+    def _set_end(self, at: Instant) -> None:
+        """Set the end of the open cycle, unless that has come: now if no answer is missing, else once all who owe one had their time."""
+        if not self.open or (self.closes_at is not None and self.closes_at <= at):
             return
-        for region in auction.asked:  # The region is not found slow by this auction.
-            if self.first_answers[region] is None:
-                self.first_answers[region] = self.began_at
+        ends = [after(self.began_at, self.spans.of(region)) for region, owed in self.owed.items() if owed]
+        self.closes_at = max([at, *ends])
 
     def _end_cycle(self, at: Instant) -> None:
         """End the cycle; regions that have delayed the others are slow.
@@ -197,16 +202,20 @@ class Auctions:
         none is slow.
         """
         in_time = after(self.began_at, AUCTION_SPAN)
-        late = {region for region, first in self.first_answers.items() if first is None or first > in_time}
-        is_own = len(late) == len(self.first_answers) >= min(2, self._regions)
-        for region, first in self.first_answers.items():
-            if region in late and not is_own:
+        answered = {region: first for region, first in self.first_answers.items() if first is not None}
+        prompt = [region for region, first in answered.items() if first <= in_time]
+        silent = [region for region, owed in self.owed.items() if owed and region not in answered]
+        late = [*silent, *(region for region in answered if region not in prompt)]
+        if prompt or len(late) < min(2, self._regions):
+            for region in late:
                 self.slow.put(region, after(at, Nanoseconds(SLOW_FACTOR * (at - self.began_at))))
-            was_silent = first is None and at >= after(self.began_at, self.spans.of(region))
-            if was_silent or at < in_time:
-                self.spans.shorten(region)
+        for region in prompt:
+            self.spans.reset(region)
+        for region in silent:
+            self.spans.add_silent(region, self.cycle, self.began_at)
         self.closes_at = None
         self.first_answers.clear()
+        self.owed.clear()
 
     def _widen(self, shape: AskedShape) -> None:
         self.window[shape] *= 2
@@ -294,13 +303,23 @@ def _waits_for(said: Abstention, auction: Auction) -> tuple[Resource, int]:
     return Resource.BARE_CPU if auction.is_bare else Resource.CPU, said.missing_cpu_milli
 
 
+def cycle_of(auction: str) -> str:
+    """Return the name of an auction's cycle."""
+    return auction.rpartition(".")[0]
+
+
 def settled(bid: Bid, *, has_won: bool, reason: str = "") -> BidSettled:
     """Return the message that tells an agent whether its bid won."""
     return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won, reason)
 
 
 def solicited(
-    region: RegionName, workload: WorkloadId, auction: Auction, row: WorkloadRow, how: tuple[bool, bool]
+    region: RegionName,
+    workload: WorkloadId,
+    auction: Auction,
+    row: WorkloadRow,
+    how: tuple[bool, bool],
+    held_for: Nanoseconds,
 ) -> SolicitBid:
     """Return the request to a region; `how` is `how_asked` of components/job_queue/reservations.py."""
     spec = row.spec
@@ -316,6 +335,7 @@ def solicited(
         spec.max_duration,
         spec.grace,
         *how,
+        held_for,
     )
 
 

@@ -53,10 +53,11 @@ class AbstentionHeard(Note, frozen=True):
 
 
 class LateAnswerHeard(Note, frozen=True):
-    """A region has answered an auction that had ended without it."""
+    """A region has answered an auction of a cycle that had ended without any answer of it."""
 
     region: RegionName
-    auction: str
+    took: Nanoseconds
+    """From the beginning of that cycle."""
 
 
 class AuctionClosed(Note, frozen=True):

@@ -4,12 +4,17 @@ import pytest
 
 from core.events.region import AwardDeclined
 from core.fact import Event
+from core.messages.agents import FindBid
+from core.messages.broker import SolicitBid
 from core.messages.queue import Bid
-from core.nouns.instant import Nanoseconds
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import AWARD_SPAN, OPEN_BID_SPAN
 from core.nouns.reasons import Reason
-from tests.builders import EU_LOG, a_claim, a_job, attempt, granted, joined, promised
+from core.nouns.workload import Kind
+from tests.builders import EU, EU_LOG, a_claim, a_job, attempt, granted, joined, promised
 from tests.components.allocation_agent.test_bids_and_claims import (
+    A0,
     Start,
     an_agent,
     an_award,
@@ -51,6 +56,20 @@ def test_unsettled_open_bid_is_free_after_a_while(start: Start) -> None:
     assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 8), workload="w-3"))[0]
     machine.wait(Nanoseconds(1))
     assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
+
+
+def test_open_bid_counts_for_as_long_as_its_cycle_may_last(start: Start) -> None:
+    """The queue says how long that is: its word may come after `OPEN_BID_SPAN` where a region is late, and the bid may win."""
+    machine = an_agent(start)
+    request = SolicitBid(
+        EU, WorkloadId("w-1"), "auction of w-1", (a_job(2, 8),), 3, Kind.TRAINING, held_for=seconds(24)
+    )
+    machine.hear(FindBid(EU, A0, request))
+    machine.wait(seconds(8))
+    assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 8), workload="w-2"))[0]
+    settle(machine, has_won=True)
+    machine.wait(Nanoseconds(AWARD_SPAN - 1))
+    assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 8), workload="w-2"))[0]
 
 
 def test_open_bid_that_won_counts_until_it_is_claimed(start: Start) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from components.job_queue.component import JobQueue
 from components.job_queue.ordering import asked_now
-from components.job_queue.state.answer_spans import AnswerSpans
 from components.job_queue.state.auctions import SLOW_FACTOR
 from core.component import Decision
 from core.events.queue import WorkloadAwarded
@@ -15,8 +14,8 @@ from core.messages.base import BusBack, BusLost
 from core.messages.broker import SolicitBid
 from core.messages.queue import CancelWorkload, HoldWorkload
 from core.nouns.ids import LogName, RegionName, TenantName, WorkloadId
-from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
-from core.nouns.limits import AUCTION_SPAN, AUCTION_SPAN_MAX, AUCTIONS_MAX, AUCTIONS_OVERDUE_MAX
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import AUCTION_SPAN, AUCTIONS_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.workload import WorkloadSpec
 from tests.builders import EU, EU_LOG, US, a_job, a_spec, joined, of_types
@@ -329,102 +328,6 @@ def test_answer_that_comes_after_its_cycle_counts_for_nothing(start: Start) -> N
     late = bid(machine, auction_of(decision))
     assert [False] == [one.has_won for one in said(late, BidSettled)]
     assert [] == asked(machine.wait(seconds(1)))
-
-
-LATE = seconds(3)
-"""How late the answers of a region that is far away come."""
-
-
-def answers_late(machine: Machine[Any], late: Nanoseconds = LATE) -> Decision:
-    """US is asked, and bids so late that its cycle is over. Returns the next cycle, which asks it again."""
-    auction = auction_of(machine.wake())
-    machine.wait(late)
-    assert [] == awards(bid(machine, auction, US))
-    return machine.wait(Nanoseconds(SLOW_FACTOR * AUCTION_SPAN - late + AUCTION_SPAN))
-
-
-def test_region_whose_answers_come_late_is_given_longer(start: Start) -> None:
-    """Twice what its last answer took: work that it alone can hold is awarded, and is not asked for in vain for ever."""
-    machine = a_job_queue(start)
-    submit(machine, a_spec(a_job(1, 1), regions=(US,)))
-    again = answers_late(machine)
-    assert [(W1, US)] == asked(again)
-    assert [] == asked(machine.wait(LATE)), "its time is not over"
-    bid(machine, auction_of(again), US)
-    assert [W1] == awards(machine.wake())
-
-
-def test_region_whose_answers_come_late_delays_one_cycle_in_four(start: Start) -> None:
-    """It is then not asked for three times as long as the cycle took, for others would wait for it each time."""
-    machine = a_job_queue(start)
-    submit(machine, a_spec(a_job(1, 1), regions=(US,)))
-    submit(machine, a_spec(a_job(1, 1), regions=(US,)))
-    answers_late(machine)
-    both = a_spec(a_job(1, 2), regions=BOTH)
-    submit(machine, both)
-    machine.wait(LATE)
-    for workload in (W1, W2):
-        bid(machine, machine.state.auctions.open[workload].auction, US, workload=workload)
-    assert [(W3, EU)] == asked(machine.wake())
-    bid(machine, machine.state.auctions.open[W3].auction, workload=W3)
-    assert [W3] == awards(machine.wake())
-    submit(machine, both)
-    assert [(W4, EU)] == asked(machine.wake())
-    bid(machine, machine.state.auctions.open[W4].auction, workload=W4)
-    machine.wake()
-    machine.wait(Nanoseconds(SLOW_FACTOR * LATE))
-    submit(machine, both)
-    assert [EU, US] == [region for _, region in asked(machine.wake())]
-
-
-def test_region_that_answers_in_time_again_has_the_usual_time(start: Start) -> None:
-    """One late answer does not make every later cycle long."""
-    machine = a_job_queue(start)
-    submit(machine, a_spec(a_job(1, 1), regions=(US,)))
-    again = answers_late(machine)
-    assert 2 * LATE == machine.state.auctions.spans.of(US)
-    bid(machine, auction_of(again), US)
-    assert [W1] == awards(machine.wake())
-    assert AUCTION_SPAN == machine.state.auctions.spans.of(US)
-
-
-def test_region_that_falls_silent_has_the_usual_time(start: Start) -> None:
-    """It delays one cycle for the longer time, and no second one."""
-    machine = a_job_queue(start)
-    submit(machine, a_spec(a_job(1, 1), regions=(US,)))
-    assert [(W1, US)] == asked(answers_late(machine))
-    machine.wait(Nanoseconds(2 * LATE))
-    assert AUCTION_SPAN == machine.state.auctions.spans.of(US)
-    assert US in machine.state.auctions.slow
-
-
-def test_late_answers_to_several_cycles_count_while_another_is_open(start: Start) -> None:
-    """All messages are late, as on a slow bus: the open cycle still ends after the usual time, and the next one is longer."""
-    machine = start(JobQueue((EU,)))
-    machine.fact(EU_LOG, joined())
-    machine.wake()
-    submit(machine, small())
-    first = auction_of(machine.wake())
-    second = auction_of(machine.wait(AUCTION_SPAN))
-    machine.wait(Nanoseconds(2 * AUCTION_SPAN))
-    for auction in (first, second):
-        abstain(machine, auction)
-    assert 6 * SECOND == machine.state.auctions.spans.of(EU)
-    machine.wait(AUCTION_SPAN)
-    assert 6 * SECOND == machine.state.auctions.spans.of(EU), (
-        "its silence of one second is no sign that it is gone"
-    )
-    assert [] == asked(machine.wait(seconds(5)))
-
-
-def test_time_for_late_answers_has_an_end(start: Start) -> None:
-    """An answer that took a minute makes no cycle of two minutes; answers to auctions long ago tell nothing."""
-    spans = AnswerSpans()
-    for number in range(AUCTIONS_OVERDUE_MAX + 1):
-        spans.add_overdue(f"1.{number}", Instant(0))
-    assert not spans.is_overdue("1.0")
-    spans.lengthen(US, "1.1", Instant(60 * SECOND))
-    assert AUCTION_SPAN_MAX == spans.of(US)
 
 
 def test_region_of_a_cancelled_workload_is_not_slow(start: Start) -> None:

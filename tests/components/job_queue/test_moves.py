@@ -21,7 +21,7 @@ from core.messages.reserved_starts import ReserveStart
 from core.nouns.ids import AgentName, DatasetName, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import (
-    AUCTION_SPAN,
+    AUCTION_SPAN_MAX,
     GRACE,
     MOVE_ANSWER_HOLDS,
     MOVE_DEADLINE,
@@ -173,8 +173,17 @@ def test_bid_that_does_not_count(start: Start, changed: dict[str, Any]) -> None:
     """Nothing is planned by it; as it was asked for it is."""
     queue = runs_in_eu(start)
     assert [] == offered(queue, **changed)
-    queue.wait(AUCTION_SPAN)
+    queue.wait(AUCTION_SPAN_MAX)
     assert [MovePlanned, StartPromised] == [type(event) for event in offered(queue)]
+
+
+def test_move_into_a_region_that_is_far_away(start: Start) -> None:
+    """Its answer takes three seconds; nobody else waits for it."""
+    queue = runs_in_eu(start)
+    request = said_once(move(queue), SolicitBid)
+    assert AUCTION_SPAN_MAX == request.held_for
+    queue.wait(seconds(3))
+    assert [MovePlanned, StartPromised] == [type(event) for event in facts(bid(queue, request.auction, US))]
 
 
 @pytest.mark.parametrize("meanwhile", ["cancelled", "late", "ended", "another attempt", "called off"])
@@ -185,7 +194,7 @@ def test_bid_that_comes_too_late(start: Start, meanwhile: str) -> None:
     if meanwhile == "cancelled":
         queue.hear(CancelWorkload(W1))
     elif meanwhile == "late":
-        queue.wait(AUCTION_SPAN)
+        queue.wait(AUCTION_SPAN_MAX)
     elif meanwhile == "called off":
         assert 1 == said_once(move(queue, EU), MoveAnswered).revision
     else:
