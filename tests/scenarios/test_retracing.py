@@ -37,7 +37,7 @@ def crowd(name: str, **counts: str) -> ScenarioSpec:
 CROWDED = crowd("crowded", MOST="120", SMALL="60", HOURS="0.5", WHEN="[150, 200]", URGENT="40")
 LESS_CROWDED = crowd("less_crowded", MOST="70", SMALL="40", HOURS="0.3", WHEN="[80, 105]", URGENT="25")
 CROWDS = {one.name: one for one in (CROWDED, LESS_CROWDED)}
-RUNS = [(LESS_CROWDED.name, 6), ("upgrade_old_log", 1)]
+RUNS = [(LESS_CROWDED.name, 9), ("upgrade_old_log", 1)]
 """The last begins with what an earlier build left behind."""
 MORE_RUNS = [
     *((name, 1) for name in ("thundering_herd", "everything_at_once", "preemption_storm")),

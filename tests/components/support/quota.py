@@ -101,7 +101,11 @@ def award(queue: Queue, workload: WorkloadId, region: RegionName = EU, node: int
     """
     queue.wake()
     bids(queue, workload, region, node)
-    waiting = [other for other, auction in queue.state.auctions.open.items() if not auction.is_complete]
+    waiting = [
+        other
+        for other, auction in queue.state.auctions.open.items()
+        if not all(map(auction.has_heard, auction.asked))
+    ]
     assert [] == waiting, "the cycle goes on until regions have answered for these too"
     return facts(queue.wake())
 
