@@ -71,10 +71,8 @@ class Auctions:
         self._regions = regions
         """Number of regions of the fleet."""
         self.open: dict[WorkloadId, Auction] = {}
-        self.opened = 0
-        """Number of auctions opened since the start of the queue, which names them."""
         self.cycles = 0
-        """Number of cycles since the start of the queue."""
+        """Number of cycles since the start of the queue, which names them."""
         self.cycle = ""
         """Name of the open cycle: that of its auctions without their last part."""
         self.began_at = Instant(0)
@@ -109,7 +107,6 @@ class Auctions:
 
     def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
         """Add an auction to the cycle that begins now."""
-        self.opened += 1
         self.open[workload] = auction
         self.shapes.setdefault(auction.shape.shape, {}).setdefault(auction.shape, {})
         if self.closes_at is None:
