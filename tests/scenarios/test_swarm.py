@@ -34,6 +34,7 @@ PINNED = {
     577: "an operator's undoing waited for a dead plane when faults ended, and was dropped: data stayed nowhere",
     770: "the auditor read the queue's log ahead of a region's, and took a promise that had ended for one never made",
     845: "as 577: a region stayed abandoned",
+    2588: "a probe over quota was preempted by another one, as it may be, and was said to have ended by the wrong cause",
     2852: "messages were late for minutes, so every auction ended before its answers came, and was opened anew",
 }
 """Seeds that failed, and what they taught."""
