@@ -7,6 +7,7 @@ from core.messages.moves import MoveAnswered, MoveWorkload
 from core.messages.queue import ShowWorkload, WorkloadShown
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import AUCTION_SPAN_MAX
 from core.nouns.moving import MoveCost
 from mizzen.connect.plane import ask, submitter
 from mizzen.terminal.output import CommandError
@@ -14,7 +15,8 @@ from mizzen.views.phrases.text import time_text
 from mizzen.views.plane_reads import pause
 
 LOOK: Nanoseconds = seconds(0.2)
-LOOKS_MAX = 50
+LOOKS_MAX = (2 * AUCTION_SPAN_MAX + seconds(2)) // LOOK
+"""The queue asks the region once more after `AUCTION_SPAN_MAX`: both answers may be late."""
 HOUR = 3600
 
 

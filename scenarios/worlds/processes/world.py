@@ -294,13 +294,13 @@ class ProcessesWorld(World):
             return
         self._hung.add(name)
         self._told(f"{name} hangs")
-        self.plane.supervisor.send(name, HANGS if decides else signal.SIGSTOP)
+        supervisor.send(name, HANGS if decides else signal.SIGSTOP)
         try:
             while supervisor.pid_of(name) == pid:
                 await asyncio.sleep(AGAIN_SECONDS)
         except asyncio.CancelledError:
             if supervisor.pid_of(name) == pid:
-                self.plane.supervisor.send(name, signal.SIGCONT)
+                supervisor.send(name, signal.SIGCONT)
             raise
 
     async def start_second(self, unit: Unit) -> str:
