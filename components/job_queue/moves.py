@@ -137,9 +137,9 @@ class Moving:
         if message.revision != row.move_revision:
             return refused(Reason.SUPERSEDED, (f"revision: it is {row.move_revision} now",))
         if row.is_active and message.region == row.region and message.epoch == row.epoch:
-            called_off = _called_off(state, message.workload, row)
-            if called_off is not None:
-                return called_off
+            stayed = _stayed(state, message.workload, row)
+            if stayed is not None:
+                return stayed
         no = _why_not(state, message, row)
         if no is not None:
             return refused(*no)
@@ -223,7 +223,7 @@ class Moving:
 
 
 def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
-    """Return the answer to a repeated request, if the move was planned, has arrived or was called off already."""
+    """Return the answer to a repeated request, if the move was planned or has arrived already."""
     move, workload = row.move, message.workload
     is_newer = message.revision == row.move_revision - 1
     if move is not None and is_newer and (move.epoch, move.region) == (message.epoch, message.region):
@@ -231,20 +231,22 @@ def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
     is_there = row.is_active and row.region == message.region
     if is_there and move is None and row.epoch > message.epoch and is_newer:
         return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
-    if is_there and move is None and row.epoch == message.epoch and message.revision == row.move_revision > 0:
-        return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
     return None
 
 
-def _called_off(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Decision | None:
-    """Return the decision that calls off a requested or planned move, if there is one that has not begun."""
+def _stayed(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Decision | None:
+    """Return the decision on a request to stay, which calls off a requested or planned move that has not begun.
+
+    Once it moved, or a move of it was called off, nobody can tell a repeat of such a request from a new one: both
+    are answered alike. None: there is nothing to call off.
+    """
     move, cost = row.move, cost_of(row.spec, None)
     answer = MoveAnswered(workload, row.region, max(1, row.move_revision), cost)
     if move is not None and not move.is_begun:
         return Decision(_ended(state, workload, move, StartOver.GIVEN_UP), (answer,))
     if move is None and workload in state.moves_asked:
         return Decision((MoveDropped(workload),), (answer,))
-    return None
+    return answered(answer) if move is None and row.move_revision > 0 else None
 
 
 def _counts(asked: MoveAsked, bid: Bid, row: WorkloadRow, now: Instant) -> bool:

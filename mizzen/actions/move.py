@@ -1,6 +1,7 @@
 """Moving a workload to another region: asked again until the move is planned, or refused."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bus.port import Bus
 from core.messages.moves import MoveAnswered, MoveWorkload
@@ -9,7 +10,8 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import AUCTION_SPAN_MAX
 from core.nouns.moving import MoveCost
-from mizzen.connect.plane import ask, submitter
+from core.nouns.reasons import Reason
+from mizzen.connect.plane import RequestRefused, ask, submitter
 from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.text import time_text
 from mizzen.views.plane_reads import pause
@@ -21,7 +23,7 @@ HOUR = 3600
 
 
 class Moved(Struct, frozen=True):
-    """A move that is planned, or was called off."""
+    """A move that is planned; or, to where the workload runs, that there is none."""
 
     workload: WorkloadId
     from_region: RegionName
@@ -40,6 +42,13 @@ async def move_to(bus: Bus, workload: WorkloadId, region: RegionName, *, is_forc
             return Moved(workload, RegionName(shown.region), region, answer.revision, first.cost)
         await pause(LOOK)
         answer = await ask(bus, asked, MoveAnswered)
+    # Told that it does not move, it must not move: an answer that comes still later counts for nothing.
+    try:
+        await ask(bus, replace(asked, region=shown.region), MoveAnswered)
+    except RequestRefused as refused:
+        if refused.reason == Reason.SUPERSEDED:  # It was planned at the last moment.
+            answer = await ask(bus, asked, MoveAnswered)
+            return Moved(workload, RegionName(shown.region), region, answer.revision, first.cost)
     raise CommandError(f"{region} does not say whether it has capacity; try again in a moment")
 
 
@@ -47,7 +56,7 @@ def text_of(moved: Moved) -> str:
     """What is to happen, and what that costs."""
     workload, cost = moved.workload, moved.cost
     if moved.from_region == moved.to_region:
-        return f"{workload} stays in {moved.to_region}: its move is called off"
+        return f"{workload} stays in {moved.to_region}; no move of it is under way"
     ship = f", {time_text(cost.ship)} of it for its checkpoint's way" if cost.ship else ""
     left = f"; it would run for {time_text(cost.left)} more" if cost.left >= 0 else ""
     return (

@@ -20,7 +20,14 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from core.nouns.instant import SECOND, Nanoseconds
 from mizzen.actions.log_archive import keep_from
 from mizzen.connect.join import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
-from mizzen.connect.plane import CREDENTIALS_VARIABLE, FLEET, FLEET_VARIABLE, read_plane
+from mizzen.connect.plane import (
+    CREDENTIALS_VARIABLE,
+    FLEET,
+    FLEET_VARIABLE,
+    URL_EXAMPLE,
+    read_plane,
+    usable_url,
+)
 from mizzen.terminal.options import HUNG_AFTER, Json, check_hung_after
 from mizzen.terminal.output import MISUSED, CommandError, explained
 from mizzen.terminal.worker_options import UNSAID, SpotOptions
@@ -290,15 +297,7 @@ def _granted_url(fleet: str) -> str:
 
 def _url(url: str) -> str:
     """The server's address. Raises CommandError."""
-    example = "nats://127.0.0.1:4222"
     if not url:
-        text = f"there is no NATS server to connect to; set {URL_VARIABLE} or {CREDENTIALS_VARIABLE}, or give --nats, for example {example}"
+        text = f"there is no NATS server to connect to; set {URL_VARIABLE} or {CREDENTIALS_VARIABLE}, or give --nats, for example {URL_EXAMPLE}"
         raise CommandError(text, MISUSED)
-    try:
-        parts = urlsplit(url)
-        is_good = parts.scheme in ("nats", "tls") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good:  # What it is stays unsaid: there may be a password in it.
-        raise CommandError(f"the address of the NATS server cannot be used; give one like {example}", MISUSED)
-    return url
+    return usable_url(url, "the address of the NATS server")

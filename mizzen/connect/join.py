@@ -3,12 +3,20 @@
 import re
 import socket
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from core.images import GlobalImage, RegionImage
 from core.nouns.fleet import UNNUMBERED
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
-from mizzen.connect.plane import FILE, FLEET, FLEET_VARIABLE, Plane, client_of, fetch_image, read_plane
+from mizzen.connect.plane import (
+    FILE,
+    FLEET,
+    FLEET_VARIABLE,
+    Plane,
+    client_of,
+    fetch_image,
+    read_plane,
+    usable_url,
+)
 from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.terminal.worker_options import UNSAID, SpotOptions
 from runtime.fleet_file import HERE, POOL, ZONE
@@ -22,13 +30,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 def plane_to_join(where: str, fleet: str = FLEET) -> Plane:
     """The plane at an address, or the one that a `plane.json` or its folder tells of. Raises CommandError."""
     if "://" in where:
-        try:
-            is_good = bool(urlsplit(where).hostname)
-        except ValueError:
-            is_good = False
-        if not is_good:
-            raise CommandError("the address to join cannot be used; give one like nats://HOST:4222", MISUSED)
-        return Plane(where, fleet)
+        return Plane(usable_url(where, "the address to join"), fleet)
     path = Path(where)
     path = path / FILE if path.is_dir() else path
     if not path.is_file():

@@ -42,6 +42,7 @@ TENANT_USER = "tenant."
 """Before a tenant's name, what its user of the NATS server is called."""
 FLEET = "mizzen"
 """The fleet's name unless somebody gives it another."""
+URL_EXAMPLE = "nats://127.0.0.1:4222"
 
 CONNECT_SPAN: Nanoseconds = seconds(3)
 ASK_SPAN: Nanoseconds = seconds(5)
@@ -88,7 +89,9 @@ def find_plane(environment: Mapping[str, str] | None = None, start: Path | None 
         return read_plane(Path(credentials), "name a file that `mizzen tenants grant` wrote")
     url = variables.get(URL_VARIABLE, "")
     if url:
-        return Plane(url, variables.get(FLEET_VARIABLE, "") or FLEET)
+        return Plane(
+            usable_url(url, f"the address in {URL_VARIABLE}"), variables.get(FLEET_VARIABLE, "") or FLEET
+        )
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         path = folder / DIRECTORY / FILE
@@ -96,6 +99,18 @@ def find_plane(environment: Mapping[str, str] | None = None, start: Path | None 
             return read_plane(path)
     text = f"there is no plane here; start one with `mizzen up`, or let {URL_VARIABLE} name one's NATS server"
     raise CommandError(text)
+
+
+def usable_url(url: str, what: str) -> str:
+    """The URL of a NATS server, as it is given. Raises CommandError, which says `what` cannot be used."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("nats", "tls") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good:  # What it is stays unsaid: there may be a password in it.
+        raise CommandError(f"{what} cannot be used; give one like {URL_EXAMPLE}", MISUSED)
+    return url
 
 
 def read_plane(path: Path, remedy: str = "run `mizzen up` again to rewrite it") -> Plane:

@@ -132,6 +132,17 @@ def test_mistake_is_one_sentence(words: str, capsys: Captured) -> None:
     assert ["error"] == list(json.loads(err))
 
 
+@pytest.mark.parametrize("url", ["plane", "http://127.0.0.1:4222", "nats://", "nats://127.0.0.1:99999"])
+def test_address_that_is_none(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is called so, and not a plane that does not answer; what it is stays unsaid, for a password may be in it."""
+    monkeypatch.setenv("MIZZEN_NATS_URL", url)
+    assert 2 == main(["queue"])
+    assert (
+        "mizzen: the address in MIZZEN_NATS_URL cannot be used; give one like nats://127.0.0.1:4222\n"
+        == capsys.readouterr().err
+    )
+
+
 def test_negative_value_is_its_options() -> None:
     """Written apart, too; what else begins with a hyphen, or is for somebody else, is left alone."""
     assert ["drain", "--deadline=-5m", "-w"] == with_negatives(["drain", "--deadline", "-5m", "-w"])

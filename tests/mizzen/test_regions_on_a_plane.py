@@ -3,6 +3,7 @@
 import pytest
 
 from core.nouns.workload import EndCause, Phase
+from mizzen.actions import move
 from tests.mizzen.asking import Captured, ask, ask_json, refused
 from tests.mizzen.running import RunningPlane
 from tests.worlds.plane import PATIENCE_SECONDS, work
@@ -64,3 +65,19 @@ def test_gang_is_moved_to_another_region(plane: RunningPlane, capsys: Captured) 
     assert (1, first["saved_step"]) == (second["resume_epoch"], second["resume_step"])
     log = ask(capsys, f"log global --about {workload}")
     assert {"move-planned", "move-begun"} <= set(log.split())
+
+
+def test_gang_whose_move_was_given_up_stays(
+    plane: RunningPlane, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its region did not answer in time: told so, whoever asked may rely on it, also if the answer comes later."""
+    monkeypatch.setattr(move, "LOOKS_MAX", 2)
+    workload = plane.submit(work("stays", milliseconds=120_000))
+    plane.until(workload, Phase.RUNNING)
+    (shown,) = ask_json(capsys, f"show {workload}")["attempts"]
+    here, there = shown["region"], {"r0": "r1", "r1": "r0"}[shown["region"]]
+    with plane.without("region_broker", there):
+        told = refused(capsys, f"move {workload} --to {there}")
+        assert f"{there} does not say whether it has capacity; try again in a moment" == told
+        assert {} == plane.world.unit("job_queue").state.moves_asked
+    assert "the workload runs in this region" in refused(capsys, f"move {workload} --to {here}").lower()

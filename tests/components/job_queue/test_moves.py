@@ -439,6 +439,20 @@ def test_move_is_called_off(start: Start) -> None:
     assert (Reason.MOVES_ALREADY, ("it moves to us",)) == (refusal.reason, refusal.problems)
 
 
+def test_second_move_is_called_off_while_its_region_is_asked(start: Start) -> None:
+    """A first one was planned and called off before; to ask that it stays is answered again, and again."""
+    queue = runs_in_eu(start)
+    planned(queue)
+    move(queue, EU)
+    request = said_once(move(queue), SolicitBid)
+    for _ in range(2):
+        assert (EU, 1) == (
+            said_once(move(queue, EU), MoveAnswered).region,
+            queue.state.image.workloads.rows[W1].move_revision,
+        )
+    assert [] == facts(bid(queue, request.auction, US))
+
+
 @pytest.mark.parametrize("cause", [EndCause.NODE_LOST, EndCause.PREEMPTED])
 def test_attempt_ends_for_another_reason(start: Start, cause: EndCause) -> None:
     """Its room elsewhere is kept all the same, and it goes there."""
