@@ -27,7 +27,7 @@ from scenarios.swarm.shrink import shrunk
 from scenarios.workload import Workload
 from tests.scenarios.runs import HOUSE
 
-CLEAN = range(1, 15)
+CLEAN = range(1, 11)
 """In `make test`; `make swarm` plays three hundred, and `make soak` five thousand."""
 PINNED = {
     274: "two workloads released their bids for each other, hundreds of times a second, while messages were late",
