@@ -37,9 +37,9 @@ from msgspec.structs import replace
 
 from bench.slo import spec_of
 from bench.support.planet.planet import Size, play, seeds_of, seeds_option, sized
-from bench.support.plots import draw_bars, figure_option
 from bench.support.report import Findings
 from core.nouns.preemption import BidScore, VictimOrder
+from mizzen.views.plots import draw_bars, figure_option
 from scenarios.schema.preemption import PreemptionSpec
 from scenarios.variant import Variant
 from scenarios.variants.cluster_queues import ClusterQueues

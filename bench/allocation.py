@@ -35,8 +35,8 @@ from bench.support.planet.planet import (
     sized,
     spec_of,
 )
-from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_least
+from mizzen.views.plots import Curve, draw_curves, figure_option
 from scenarios.workloads.mast import Mast
 
 FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0, is_mixed=True)

@@ -27,7 +27,6 @@ from msgspec import Struct
 from bench.crash import facts_on
 from bench.support.estimate.cost import costs
 from bench.support.estimate.load import FOLDER, drawn, load_of, traced
-from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Bar, Findings, at_most, within
 from core.estimating.bands import FLOOR, StartEstimate
 from core.estimating.prediction import PredictedBy
@@ -38,6 +37,7 @@ from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.workload import Phase
+from mizzen.views.plots import Curve, draw_curves, figure_option
 from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
 from scenarios.play.run import Run

@@ -32,7 +32,6 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_most
 from core.events.region import StopOrdered
 from core.fact import Fact
@@ -44,6 +43,7 @@ from core.nouns.ranking import RankingSettings
 from core.nouns.workload import Emulation, EndCause, RetryLimits, WorkloadSpec
 from core.nouns.workload import Phase as WorkloadPhase
 from core.ranking.fair_lag import max_min
+from mizzen.views.plots import Curve, draw_curves, figure_option
 from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
 from scenarios.accounting.quotas import Quotas

@@ -20,8 +20,8 @@ from bench.support.packing.openb import FOLDER, NODES_FILE, lists_in, name_of, p
 from bench.support.packing.page import figure_of, kept_in
 from bench.support.packing.run import AT, RULES, TIES, UPTO_MAX, Order, Packed, packed_all, seeds_of
 from bench.support.packing.small import small_lists
-from bench.support.plots import figure_option
 from bench.support.report import Bar, Findings, Yardstick, at_least, at_most, within
+from mizzen.views.plots import figure_option
 
 SEEDS = "42..51"
 """As published."""

@@ -34,8 +34,8 @@ from bench.support.planet.planet import (
     sized,
     tenants_of,
 )
-from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_least, at_most
+from mizzen.views.plots import Curve, draw_curves, figure_option
 from scenarios.scenario import ScenarioSpec
 from scenarios.variant import Variant
 from scenarios.variants.exhaustive import Exhaustive

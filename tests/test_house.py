@@ -42,8 +42,8 @@ LONGER_FOR_A_REASON: dict[str, str] = {}
 
 # The clock, dice, files, sockets, log lines, threads and solvers: all that makes two runs differ.
 IMPURE_MODULES = frozenset({
-    "aiosqlite", "asyncio", "concurrent", "cvxpy", "datetime", "highspy", "io", "logging", "multiprocessing",
-    "nats", "os", "pathlib", "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket",
+    "aiosqlite", "asyncio", "clarabel", "concurrent", "cvxpy", "datetime", "highspy", "io", "logging", "multiprocessing",
+    "nats", "os", "pathlib", "queue", "random", "scipy", "secrets", "select", "selectors", "shutil", "signal", "socket",
     "sqlite3", "ssl", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
 })  # fmt: skip
 # `hash` of text and `id` differ from run to run; the others speak to the world.

@@ -1,7 +1,7 @@
 """Rents of typical shapes, by HiGHS: the fluid programme solved with few columns, and again, warm, with those that would earn more,
 and for one level of demand after the other.
 
-Its oracle is the same programme as it is stated, with all columns (runtime/solvers/fluid_reference.py).
+Its oracle is the same programme as it is stated, with all columns (runtime/solvers/reference/fluid.py).
 """
 
 from collections.abc import Sequence

@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench.__main__ import main
-from bench.support.plots import Curve, Mark, draw_bars, draw_curves
 from bench.support.task_control import figures
+from mizzen.views.plots import Curve, Mark, draw_bars, draw_curves
 
 HOUSE = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -92,7 +92,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 def test_figure_is_the_same_file_again() -> None:
     """Another process with another hash seed writes the same bytes, without a date or the reader's own settings."""
     code = (
-        "import sys; from bench.support.plots import *;"
+        "import sys; from mizzen.views.plots import *;"
         "sys.stdout.write(draw_curves('T', 'x', 'y', [Curve('c', [(0, 1), (2, 3)])], [Mark(1, 'm')]))"
     )
     written = {

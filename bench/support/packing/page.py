@@ -13,7 +13,7 @@ import msgspec
 
 from bench.support.packing.openb import FOLDER, published_curves_in, published_in
 from bench.support.packing.run import UPTO_MAX, Packed
-from bench.support.plots import Curve, draw_curves
+from mizzen.views.plots import Curve, draw_curves
 
 NAMES = {"bestfit": "BestFit", "fgd": "FGD", "default": "default"}
 """Of rules, for people."""

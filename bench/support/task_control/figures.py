@@ -8,11 +8,11 @@ from pathlib import Path
 
 import structlog
 
-from bench.support.plots import Curve, Mark, draw_curves, figure_path
 from bench.support.task_control.plane import Timeline, release
 from bench.support.task_control.setup import BACK_AT_SECONDS, LOST_AT_SECONDS, build_shards
 from mizzen.control.replica_aware import ReplicaAware
 from mizzen.control.shards import Shards
+from mizzen.views.plots import Curve, Mark, draw_curves, figure_path
 
 PAGE_FIGURE = Path(__file__).resolve().parents[3] / "docs" / "results" / "task_control.svg"
 SEED = 0

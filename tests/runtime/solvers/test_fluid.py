@@ -13,7 +13,7 @@ from tests.core.pricing.mixes import GIB, a_mix, some_classes
 @pytest.mark.parametrize("seed", range(12))
 def test_quick_form_equals_the_reference(seed: int) -> None:
     """Duals are not unique where demand just fills the nodes; what they come to together is."""
-    from runtime.solvers.fluid_reference import (
+    from runtime.solvers.reference.fluid import (
         reference,
     )  # Imports cvxpy, which every process of the tests would load.
 
