@@ -66,6 +66,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Simulation": {
         "scenario": "Play a fleet, a load and faults in simulation.",
+        "policy": "Compare policies of sharing over the jobs of a log or trace.",
     },
     "About": {
         "version": "Show the build, and the programs and libraries in use.",
@@ -83,14 +84,16 @@ app = App(
     default_parameter=Parameter(show_default=False),
     result_action="return_value",
 )
-controller, scenario = App(name="controller", version_flags=[]), App(name="scenario", version_flags=[])
-app.command(controller)
-app.command(scenario)
+controller, policy, scenario = (
+    App(name=name, version_flags=[]) for name in ("controller", "policy", "scenario")
+)
+for group_of_commands in (controller, policy, scenario):
+    app.command(group_of_commands)
 
 
 def _register() -> None:
     """Add each command to the app, in its group and place; no module of a command is imported."""
-    known_apps = {"controller": controller, "scenario": scenario, "--help": app["--help"]}
+    known_apps = {"controller": controller, "policy": policy, "scenario": scenario, "--help": app["--help"]}
     for title, commands in GROUPS.items():
         group = Group.create_ordered(title)
         for place, (name, sentence) in enumerate(commands.items()):
@@ -109,6 +112,13 @@ controller.command(
     "mizzen.commands.controller:credentials",
     name="credentials",
     help="Write the credentials of a controller, or revoke them.",
+)
+policy.command("mizzen.commands.policy:list_policies", name="list", help="List the policies.")
+policy.command("mizzen.commands.policy:solve", name="solve", help="Show the shares that a policy gives.")
+policy.command(
+    "mizzen.commands.policy:compare",
+    name="compare",
+    help="Play policies over the same jobs, and compare them.",
 )
 scenario.command("mizzen.commands.scenario:list_scenarios", name="list", help="List the scenarios.")
 scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenario and check the outcome.")

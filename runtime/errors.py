@@ -46,3 +46,7 @@ class OlderCopy(HostError):
 
 class NotSolved(Exception):
     """A solver ended without an answer; the text says how."""
+
+
+class BadOwnPolicy(NotSolved):
+    """A policy of one's own gave no shares; the text is one sentence for people, and names the file."""

@@ -1,0 +1,58 @@
+"""Max-min fairness: the class that is worst off is as well off as it can be.
+
+What is compared is the speed of a job relative to its speed on a proportional part of the fleet, divided by its weight and times its
+GPUs: a job of weight 2 gets twice the speed, and one that takes four GPUs gets a quarter of the time.
+
+Source: OSDI 2020, section 4.1 (LAS). Agnostic: the same with all speeds equal, as schedulers do that know no hardware.
+"""
+
+import numpy as np
+from msgspec.structs import replace
+
+from core.sharing.faces import chosen
+from core.sharing.problem import Floats, SharingProblem
+from core.sharing.programmes import LinearProgramme, Rows, Steps
+from core.sharing.times import Times, times_of
+
+
+def max_min(problem: SharingProblem) -> Steps:
+    """Return the shares with the highest least speed; among these, those with the most total speed."""
+    times = times_of(problem)
+    units = units_of(problem)
+    solution = yield level_programme(times, units)
+    level = solution.objective
+    values, by = yield from chosen(times, level * units)
+    return times.shares(values, level, by)
+
+
+def max_min_agnostic(problem: SharingProblem) -> Steps:
+    """Return the shares with the highest least time, whatever the hardware."""
+    alike = np.where(problem.runs, 1.0, 0.0)
+    found = yield from max_min(replace(problem, speeds=alike, pairs=()))
+    return found
+
+
+def units_of(problem: SharingProblem) -> Floats:
+    """Return the speed of a job of each class at level 1. (classes,) steps a second."""
+    found: Floats = problem.proportional_speeds * problem.weights / problem.widths
+    return found
+
+
+def level_programme(times: Times, units: Floats) -> LinearProgramme:
+    """Return the programme of the highest level at which each class has its unit times the level.
+
+    units   (classes,) steps a second of a job at level 1
+    """
+    problem = times.problem
+    count = times.count
+    rows = Rows(count + 1)
+    times.bound(rows)
+    of_class, variable, speed = times.speeds
+    scale = 1.0 / (units * problem.counts)
+    rows.add(of_class, variable, speed * scale[of_class], 0.0, np.inf, len(problem.classes))
+    rows.more(np.full(len(problem.classes), count, dtype=np.int64), -1.0)
+    gain = np.zeros(count + 1)
+    gain[count] = 1.0
+    fastest = np.where(problem.runs, problem.speeds, 0.0).max(axis=1)
+    most = np.append(times.most, (2.0 * fastest / units).min())
+    return rows.programme(gain, np.zeros(count + 1), most)

@@ -1,0 +1,121 @@
+"""`mizzen policy`: what each way of sharing a fleet would make of one's own jobs."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from core.nouns.instant import SECOND
+from mizzen.jobs.values import Unreadable, span_of
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import MISUSED, CommandError, tell_json
+
+ROUND_SECONDS_MIN = 1.0
+
+Source = Annotated[
+    str,
+    Parameter(name="SOURCE", help="A trace, the file of a queue's log, or `global` on the running plane."),
+]
+Gpus = Annotated[
+    str, Parameter(help="The fleet, as in V100=36,eu/K80=24: GPUs by type, in a region if named.")
+]
+Speeds = Annotated[
+    Path | None,
+    Parameter(help="A file of speeds by model and GPU type; of a trace, the one beside it if not named."),
+]
+Pairs = Annotated[bool, Parameter(negative=(), help="Let two jobs share the same GPUs where that is faster.")]
+
+
+def list_policies(*, json: Json = False) -> None:
+    """Name the policies, and what each does."""
+    from core.sharing.policies import POLICIES
+    from mizzen.views.phrases.text import columns_text
+
+    if json:
+        tell_json([{"policy": name, "does": one.does} for name, one in POLICIES.items()])
+    else:
+        print(
+            *columns_text(("POLICY", "WHAT IT DOES"), [(name, one.does) for name, one in POLICIES.items()]),
+            sep="\n",
+        )
+
+
+def solve(
+    source: Source,
+    /,
+    *,
+    gpus: Gpus,
+    policy: Annotated[str, Parameter(help="Its name, or the file of one of your own.")] = "max_min",
+    speeds: Speeds = None,
+    pairs: Pairs = False,
+    json: Json = False,
+) -> None:
+    """Tell what part of its time each job would have on each type of GPU, if all of them were there now."""
+    from mizzen.views.policies.inputs import input_of, policies_of, pools_of
+    from mizzen.views.policies.shares import lines_of, shares_of, told
+
+    names = policies_of(policy)
+    if len(names) != 1:
+        raise CommandError(
+            "--policy: one policy is solved; `mizzen policy compare` compares several", MISUSED
+        )
+    given = input_of(source, speeds, [pool.gpu_type for pool in pools_of(gpus)])
+    found = shares_of(given, pools_of(gpus, given.table.gpu_types), names[0], has_pairs=pairs)
+    if json:
+        tell_json(told(found))
+    else:
+        print(*lines_of(found), sep="\n")
+
+
+def compare(
+    source: Source,
+    /,
+    *,
+    gpus: Gpus,
+    policies: Annotated[
+        str, Parameter(help="Which, apart by commas; all if not named. A file is one of your own.")
+    ] = "",
+    charge: Annotated[str, Parameter(help="What each move costs a job, as in 30s.")] = "0s",
+    round_length: Annotated[str, Parameter(name="--round", help="How long a round is.")] = "6m",
+    speeds: Speeds = None,
+    pairs: Pairs = False,
+    plot: Annotated[Path | None, Parameter(help="Where a drawing goes, as SVG.")] = None,
+    workers: Annotated[int, Parameter(help="Policies played at a time; as many as cores if not named.")] = 0,
+    json: Json = False,
+) -> None:
+    """Play policies over the same jobs on the same fleet, and tell waits, fairness, makespan, moves and cost of each."""
+    from mizzen.views.policies.comparison import Comparison, compared, lines_of
+    from mizzen.views.policies.drawing import checked_path, draw
+    from mizzen.views.policies.inputs import input_of, policies_of, pools_of
+
+    names = policies_of(policies)
+    charged, length = _seconds(charge, "--charge"), _seconds(round_length, "--round")
+    if length < ROUND_SECONDS_MIN or workers < 0:
+        raise CommandError(
+            f"--round is {ROUND_SECONDS_MIN:g} s at least, and --workers not less than 0", MISUSED
+        )
+    given = input_of(source, speeds, [pool.gpu_type for pool in pools_of(gpus)])
+    pools = pools_of(gpus, given.table.gpu_types)
+    if plot is not None:
+        checked_path(plot)
+    what = Comparison(given.jobs, pools, given.table, charged, length, pairs)
+    found = list(compared(what, names, workers or os.cpu_count() or 1))
+    if not any(one.summary for one in found):
+        raise CommandError(f"{found[0].policy}: {found[0].problem}")
+    if plot is not None:
+        draw(found, plot)
+    if json:
+        tell_json(
+            {"jobs": len(given.jobs), "notes": list(given.notes), "policies": msgspec.to_builtins(found)}
+        )
+    else:
+        print(*lines_of(found), *given.notes, sep="\n")
+
+
+def _seconds(text: str, option: str) -> float:
+    try:
+        return span_of(text) / SECOND
+    except Unreadable as error:
+        raise CommandError(f"{option}: {error}", MISUSED) from error
