@@ -17,7 +17,9 @@ from bench.support.sharing.drawn import DrawnJob, aged, drawn_jobs, problem_by_c
 from core.sharing.problem import Shares, SharingProblem
 from runtime.solvers.sharing import solve_shares
 
-SIZES, QUICK_SIZES = (128, 512, 2_048, 10_000), (32, 64)
+SIZES = {"128": 128, "512": 512, "2048": 2_048, "10k": 10_000}
+QUICK_SIZES = dict.fromkeys(SIZES, 32)
+"""By label, how many jobs."""
 TYPES = (3, 8)
 REFERENCE_JOBS_MAX, PAIR_REFERENCE_JOBS_MAX = 2_048, 128
 """References beyond that take minutes."""
@@ -43,9 +45,8 @@ def run(directory: Path, *, is_quick: bool) -> Findings:
     sizes, repeats = (QUICK_SIZES, QUICK_REPEATS) if is_quick else (SIZES, REPEATS)
     figures: dict[str, float] = {}
     gaps: list[float] = []
-    for count in sizes:
+    for label, count in sizes.items():
         jobs = drawn_jobs(count)
-        label = "10k" if count == 10_000 else f"{count}"
         for types in TYPES:
             by_class, by_job = partial(problem_by_class, types=types), partial(problem_by_job, types=types)
             for name, build in (("max_min", by_class), ("water_filling", by_class), ("makespan", by_job)):
@@ -63,7 +64,7 @@ def run(directory: Path, *, is_quick: bool) -> Findings:
         if count <= PAIR_REFERENCE_JOBS_MAX:
             gaps += _reference("max_min", paired(jobs), shares, figures, f"space_{label}")
     figures["gap_max"] = max(gaps)
-    return Findings(figures, [] if is_quick else _bars(figures), list(YARDSTICKS))
+    return Findings(figures, _bars(figures), list(YARDSTICKS))
 
 
 def _timed(name: str, build: Build, jobs: Sequence[DrawnJob], repeats: int) -> tuple[float, Shares]:

@@ -1,7 +1,6 @@
 """The published examples and optima, to the digits that they were published with.
 
 A    three jobs on a V100 and a K80: the shares themselves
-B    priorities of a round from shares and rounds received, and rounds that come to the shares exactly
 C    water-filling levels
 D    max-min levels over jobs as Gavel's generator draws them, alone and with space sharing
 E    finish-time fairness and makespan over the same jobs

@@ -12,29 +12,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bench.support.sharing.tables import GAVEL_TYPES, gavel_table, has_gavel, made_up_table
+from bench.support.sharing.tables import GAVEL_TYPES, MODELS, gavel_table
 from core.sharing.problem import Column, Floats, JobClass, PairSpeeds, SharingProblem
 from core.sharing.speeds import Shape, SpeedTable
 
-SIZES = {
-    "ResNet-18": (16, 32, 64, 128, 256),
-    "ResNet-50": (16, 32, 64, 128),
-    "Transformer": (16, 32, 64, 128, 256),
-}
-SIZES |= {"LM": (5, 10, 20, 40, 80), "Recommendation": (512, 1_024, 2_048, 4_096, 8_192)}
-MODELS = (
-    *(f"{name} (batch size {size})" for name, sizes in SIZES.items() for size in sizes),
-    "A3C",
-    "CycleGAN",
-)
 SEED = 2
 LONG_SHARE = 0.2
 FACTOR_LEAST, FACTOR_MOST = 0.6, 1.8
-
-
-def speeds_of_models() -> SpeedTable:
-    """Return the measured speeds of the models, or made-up ones."""
-    return gavel_table() if has_gavel() else made_up_table(MODELS)
 
 
 class DrawnJob(Struct, frozen=True):
@@ -67,7 +51,7 @@ def problem_by_class(
     """
     counts = Counter(job.model for job in jobs)
     models = sorted(counts)
-    table = speeds_of_models()
+    table = gavel_table()
     speeds = _speeds(table, models, types)
     classes = tuple(JobClass(model, count=counts[model]) for model in models)
     pairs = _pairs(table, models) if has_pairs else ()
@@ -77,7 +61,7 @@ def problem_by_class(
 def problem_by_job(jobs: Sequence[DrawnJob], types: int = 3, *, parts: int = 4) -> SharingProblem:
     """Return the same with one class for each job, and the steps that it does: no two are alike."""
     models = sorted({job.model for job in jobs})
-    by_model = dict(zip(models, _speeds(speeds_of_models(), models, types), strict=True))
+    by_model = dict(zip(models, _speeds(gavel_table(), models, types), strict=True))
     speeds = np.array([by_model[job.model] for job in jobs])
     classes = tuple(
         JobClass(f"{index}", order=index, steps=job.seconds * by_model[job.model][0])

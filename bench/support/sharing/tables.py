@@ -11,6 +11,17 @@ import numpy as np
 from core.sharing.speeds import Shape, SpeedTable, read_speeds
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data" / "gavel"
+SIZES = {
+    "ResNet-18": (16, 32, 64, 128, 256),
+    "ResNet-50": (16, 32, 64, 128),
+    "Transformer": (16, 32, 64, 128, 256),
+}
+SIZES |= {"LM": (5, 10, 20, 40, 80), "Recommendation": (512, 1_024, 2_048, 4_096, 8_192)}
+MODELS = (
+    *(f"{name} (batch size {size})" for name, sizes in SIZES.items() for size in sizes),
+    "A3C",
+    "CycleGAN",
+)
 GAVEL_TYPES = ("v100", "p100", "k80")
 WIDTHS = (1, 2, 4, 8)
 SEED = 7
@@ -29,21 +40,20 @@ def gavel_table() -> SpeedTable:
     return made_up_table()
 
 
-def made_up_table(models: tuple[str, ...] = ()) -> SpeedTable:
-    """Return speeds drawn for these models, or for 26 of no name: the ratios of types span what was measured."""
+def made_up_table() -> SpeedTable:
+    """Return speeds drawn for the same models: the ratios of types span what was measured."""
     dice = np.random.default_rng(SEED)
-    names = models or tuple(f"model {index}" for index in range(26))
     alone: dict[Shape, dict[str, float]] = {}
     together: dict[tuple[Shape, Shape], dict[str, tuple[float, float]]] = {}
-    keeps = dict(zip(names, dice.uniform(0.5, 1.0, len(names)), strict=True))
-    for name in names:
+    keeps = dict(zip(MODELS, dice.uniform(0.5, 1.0, len(MODELS)), strict=True))
+    for name in MODELS:
         v100 = 10 ** dice.uniform(0, 2)
         by_type = {"v100": v100, "p100": v100 * dice.uniform(0.5, 1.6), "k80": v100 * dice.uniform(0.1, 0.6)}
         for width in WIDTHS:
             grows = width ** dice.uniform(0.7, 1.0)
             alone[name, width] = {gpu_type: speed * grows for gpu_type, speed in by_type.items()}
-    for name in names:
-        for other in names:
+    for name in MODELS:
+        for other in MODELS:
             for width in WIDTHS:
                 mine, theirs = alone[name, width], alone[other, width]
                 keep = keeps[name] * keeps[other] * 1.3
