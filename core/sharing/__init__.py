@@ -10,4 +10,8 @@ faces        which of the equally good answers is taken
 greedy       whole shares, one job after the other
 policies     the policies, one file each: pure generators of programmes
 building     the problem of the jobs that are there now
+accounts     lags: the rounds that each job is owed, less those it received
+rounds       which job runs where in the next round
+replay       jobs played over a fleet in rounds; outcomes has the figures of one
+published    the published mechanism, and published_replay jobs played by it
 """

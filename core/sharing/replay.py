@@ -166,7 +166,7 @@ class Replay:
         for _ in range(ROUNDS_MAX):
             wanted -= {one.job.id for one in self._outcomes[seen:]}
             seen = len(self._outcomes)
-            if not wanted:
+            if not wanted or not (self._active or self._queue):
                 break
             if not self._active:
                 number = max(number, floor(self._queue[-1].arrival / self._round))

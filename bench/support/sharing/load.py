@@ -9,18 +9,10 @@ source    the authors' generator (spec/gavel.md §11, "Load model"), read and no
 import math
 import random
 
+from bench.support.sharing.tables import MODELS
 from core.sharing.jobs import SharingJob
 from core.sharing.speeds import SpeedTable
 
-MODELS = (
-    *(f"ResNet-18 (batch size {size})" for size in (16, 32, 64, 128, 256)),
-    *(f"ResNet-50 (batch size {size})" for size in (16, 32, 64, 128)),
-    *(f"Transformer (batch size {size})" for size in (16, 32, 64, 128, 256)),
-    *(f"LM (batch size {size})" for size in (5, 10, 20, 40, 80)),
-    *(f"Recommendation (batch size {size})" for size in (512, 1024, 2048, 4096, 8192)),
-    "A3C",
-    "CycleGAN",
-)
 WIDTHS = ((0.7, 1), (0.8, 2), (0.95, 4), (1.0, 8))
 """Widths by the upper end of their part of the draws."""
 REFERENCE = "v100"
