@@ -10,6 +10,8 @@ source    OSDI 2020, section 6 and its data (26 models of one GPU); the figures 
           spec/gavel.md §1.7 measured with its own code
 """
 
+# rows: G28
+
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -16,6 +16,8 @@ are about those have no bar.
 source    spec/gavel.md §5, §7, §11. Its figures are of one seed of the dice that only agnostic policies throw
 """
 
+# rows: G7
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,6 +6,8 @@ jobs are alike. The references are the same programmes with a row for each job, 
 source    Gavel's own path, measured on a machine like this (spec/gavel.md, section 6)
 """
 
+# rows: G30
+
 import statistics
 import time
 from collections.abc import Callable, Sequence

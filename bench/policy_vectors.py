@@ -8,6 +8,8 @@ E    finish-time fairness and makespan over the same jobs
 source    spec/gavel.md, section 4; tolerances in section 10. D and E need the measured speeds.
 """
 
+# rows: G1, G5, G7, G8, G14
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -13,6 +13,8 @@ together in any round. `_p95` and `_worst` show how far such jobs are off.
 source    spec/gavel.md §10, rows 16 and 18; the published mechanism is in core/sharing/published.py
 """
 
+# rows: G16, G18
+
 import argparse
 from pathlib import Path
 

@@ -10,6 +10,8 @@ pay: it promises 1/e of the proportionally fair speed. How many jobs of it are b
 source    OSDI 2020, section 4.4: max-min keeps the sharing incentive and is not strategy-proof
 """
 
+# rows: G3, G11
+
 import statistics
 from pathlib import Path
 

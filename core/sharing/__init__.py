@@ -5,7 +5,7 @@ programmes   what a policy asks a solver: linear and conic programmes as sparse 
 times        the variables that all policies share, with the rows of time and capacity
 cones        the rows of a conic programme
 bounds       whether shares keep to the time of jobs and the GPUs of pools, to the last millionth
-pairs        which classes are worth a place on the same GPUs, and which two jobs run there together
+pairs        which classes are worth a place on the same GPUs
 faces        which of the equally good answers is taken
 greedy       whole shares, one job after the other
 policies     the policies, one file each: pure generators of programmes

@@ -1,4 +1,4 @@
-"""Space sharing: which classes of jobs are worth a place on the same GPUs, and which two jobs run there together in a round.
+"""Space sharing: which classes of jobs are worth a place on the same GPUs.
 
 Two jobs are worth it in a column where their speeds together, each divided by its speed alone there, sum to more than 1. Where they do
 not, the two can have the same speeds by taking turns on the same GPUs in no more time: a of the time for the one, b for the other, where
@@ -7,8 +7,7 @@ a + b <= 1 are the two divided speeds. So no policy that looks at speeds and cap
 Source: OSDI 2020, space sharing, with a row for every pair of jobs; here there is one for every pair of classes.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,28 +16,6 @@ from core.sharing.speeds import SPREAD, Shape, SpeedTable
 
 PAIRS_MAX = 250_000
 """Pairs of classes: 700 classes of one width. Beyond, a programme takes minutes, and classes of several jobs should be used."""
-
-
-class Wanted(NamedTuple):
-    """Pairs of jobs that are to run in a column in a round."""
-
-    pair: int
-    """Index of the pair of classes in the problem."""
-    column: int
-    jobs: int
-    """How many pairs of jobs."""
-
-
-class Partners(NamedTuple):
-    """Two jobs that run together on the same GPUs."""
-
-    first: str
-    second: str
-    column: int
-
-
-Lag = Callable[[str, int, int], float]
-"""By job, pair and column: rounds owed less rounds received."""
 
 
 def pairs_of(problem: SharingProblem, shapes: Sequence[Shape], table: SpeedTable) -> tuple[PairSpeeds, ...]:
@@ -84,32 +61,4 @@ def gains(problem: SharingProblem, pairs: Sequence[PairSpeeds]) -> Floats:
     alone = np.where(problem.runs, problem.speeds, np.inf)
     can = problem.runs[first] & problem.runs[second]
     found: Floats = np.where(can, both[:, 0] / alone[first] + both[:, 1] / alone[second], 0.0)
-    return found
-
-
-def partners(
-    problem: SharingProblem, members: Sequence[Sequence[str]], wanted: Sequence[Wanted], lag: Lag
-) -> list[Partners]:
-    """Return which jobs run together in a round: of each class those that lag most, the largest lag with the largest, ties by id.
-
-    members   (classes,) ids of the jobs of each class
-    wanted    served in this order; no job is in two pairs
-    returns   fewer than wanted, where a class has no more jobs
-    """
-    taken: dict[str, None] = {}
-    found = []
-    for pair, column, jobs in wanted:
-        first, second = problem.pairs[pair].first, problem.pairs[pair].second
-        queues = [
-            sorted(
-                (one for one in members[index] if one not in taken),
-                key=lambda job: (-lag(job, pair, column), job),
-            )
-            for index in (first, second)
-        ]
-        if first == second:
-            queues = [queues[0][0::2], queues[0][1::2]]
-        for mine, other in list(zip(*queues, strict=False))[:jobs]:
-            taken[mine] = taken[other] = None
-            found.append(Partners(mine, other, column))
     return found

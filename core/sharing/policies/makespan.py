@@ -54,7 +54,7 @@ def _level(
 ) -> Generator[Programme, Solution, tuple[Gathered, Times, float]]:
     """Find the highest level at which every job has its speed times the level.
 
-    speeds    (classes,) steps a second of a job at level 1, which is as high as it can get
+    speeds    (classes,) steps a second of a job at level 1. No level is higher, though gathered jobs could have more in the mean
     returns   the level, and the gathered problem that is exact for it
     """
     few = gathered(problem, np.zeros(len(speeds)))
@@ -63,7 +63,7 @@ def _level(
     bound = min(1.0, solution.objective * WIDER)
     exact = gathered(problem, bound * speeds)
     if len(exact.problem.classes) == len(few.problem.classes):
-        return few, times, solution.objective
+        return few, times, min(1.0, solution.objective)
     times = times_of(exact.problem)
     solution = yield level_programme(times, exact.mean(problem.counts, speeds))
-    return exact, times, solution.objective
+    return exact, times, min(1.0, solution.objective)

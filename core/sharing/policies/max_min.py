@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from core.sharing.faces import chosen
-from core.sharing.problem import Floats, SharingProblem
+from core.sharing.problem import Column, Floats, SharingProblem, merged, split_again
 from core.sharing.programmes import LinearProgramme, Rows, Steps
 from core.sharing.times import Times, times_of
 
@@ -26,10 +26,38 @@ def max_min(problem: SharingProblem) -> Steps:
 
 
 def max_min_agnostic(problem: SharingProblem) -> Steps:
-    """Return the shares with the highest least time, whatever the hardware."""
-    alike = np.where(problem.runs, 1.0, 0.0)
-    found = yield from max_min(replace(problem, speeds=alike, pairs=()))
-    return found
+    """Return the shares with the highest least time, whatever the hardware: a job has of every type the part that its GPUs are.
+
+    So pools that all jobs can use are one, and its shares are split by GPUs. In a pool a job runs in its fastest column.
+    """
+    pools = range(len(problem.gpus))
+    columns = np.array([np.flatnonzero(problem.pool_of == pool)[0] for pool in pools], dtype=np.int64)
+    speeds = np.where(problem.runs, problem.speeds, 0.0)
+    fastest = np.zeros((len(problem.classes), len(pools)), dtype=np.int64)
+    for pool in pools:
+        mine = np.flatnonzero(problem.pool_of == pool)
+        fastest[:, pool] = mine[speeds[:, mine].argmax(axis=1)]
+    every = np.arange(len(problem.classes))[:, None]
+    last = problem.last
+    if last is not None:
+        by_pool = problem.pool_of[:, None] == np.arange(len(pools))
+        none = np.zeros((0, len(pools)), dtype=np.int64)
+        last = replace(last, alone=last.alone @ by_pool, together=none)
+    alike, split = merged(
+        replace(
+            problem,
+            columns=tuple(Column(problem.columns[column].region, "any") for column in columns.tolist()),
+            speeds=np.where(speeds[every, fastest] > 0, 1.0, 0.0),
+            pools=(),
+            pairs=(),
+            last=last,
+        )
+    )
+    found = yield from max_min(alike)
+    shares = split_again(found, split)
+    alone = np.zeros(problem.speeds.shape, dtype=np.int64)
+    alone[every, fastest] = shares.alone
+    return replace(shares, alone=alone)
 
 
 def units_of(problem: SharingProblem) -> Floats:

@@ -1,7 +1,7 @@
-"""Water-filling as it is stated: level by level, where a mixed integer programme finds the jobs that can rise no more.
+"""Water-filling as it is stated: level by level, with a row for each job, and job by job whether it can rise any more.
 
-Gavel's programmes (commit c4fa4009), a row for each job. There a job can rise if it can have 1.0001 of its level, so that one at level
-0 always can and the passes end at it; here it is a part of its level, or of the whole level of an equal share if that is more.
+The published code asks that of all jobs at once, by a mixed integer programme with large factors (Gavel, commit c4fa4009). Of 3,000 drawn
+problems it has other levels for a dozen at least: some by the margin of 1.0001 by which it tells a rise, some by the whole level of a job.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ import numpy as np
 from core.sharing.problem import Floats, SharingProblem
 from runtime.solvers.reference.stated import Stated, stated
 
-RISES = 1e-4
-"""The part by which a job must be able to rise. Above the tolerance of an integer, 1e-6, times the largest level."""
+RISES = 1e-6
+"""The part of its level, or of that of an equal share if it is more, by which a job must be able to rise."""
 
-EXACT = 1e-7
+EXACT = 1e-9
 """The part of a level that a solver's tolerance may take back."""
 
-TIGHT = {"primal_feasibility_tolerance": 1e-9, "mip_feasibility_tolerance": 1e-9}
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """Levels add up from pass to pass, and so do a solver's errors."""
 
 Weights = Callable[[SharingProblem, Stated, list[bool]], Floats]
@@ -68,46 +68,39 @@ def hierarchical_fifo(problem: SharingProblem) -> Floats:
 
 def _filled(problem: SharingProblem, weights_of: Weights) -> Floats:
     one = stated(problem)
-    ratio = cvxpy.multiply(1.0 / one.proportional_speeds, one.speeds)
     jobs = len(one.jobs)
+    ratio = cvxpy.multiply(1.0 / one.proportional_speeds, one.speeds)
+    kept, chosen = cvxpy.Parameter(jobs), cvxpy.Parameter(jobs)
+    limits = [*one.limits, ratio >= kept]
+    alone = cvxpy.Problem(cvxpy.Maximize(chosen @ ratio), limits)
+    equal = min(1.0, sum(problem.gpus) / one.widths.sum())
     levels = np.zeros(jobs)
     is_open = [True] * jobs
     while any(is_open):
         weights = weights_of(problem, one, is_open)
         rising = np.flatnonzero(weights)
-        kept = [*one.limits, ratio >= levels * (1.0 - EXACT)]
-        rise = cvxpy.min(
-            cvxpy.multiply(
-                (one.widths / np.where(weights > 0, weights, 1.0))[rising], (ratio - levels)[rising]
-            )
-        )
-        programme = cvxpy.Problem(cvxpy.Maximize(rise), kept)
-        programme.solve(solver=cvxpy.HIGHS, **TIGHT)
+        units = (one.widths / np.where(weights > 0, weights, 1.0))[rising]
+        together = cvxpy.min(cvxpy.multiply(units, (ratio - levels)[rising]))
+        kept.value = levels * (1.0 - EXACT)
+        rise = _most(cvxpy.Problem(cvxpy.Maximize(together), limits))
         # What a solver's tolerance has added cannot be kept.
-        levels = np.minimum(levels + float(programme.value) * weights / one.widths, ratio.value)
-        can_rise = _can_rise(problem, one, ratio, levels)
-        was_open, is_open = is_open, [now and can for now, can in zip(is_open, can_rise, strict=True)]
-        if is_open == was_open:
-            break
+        levels = np.minimum(levels + rise * weights / one.widths, ratio.value)
+        kept.value = levels * (1.0 - EXACT)
+        gains = np.full(jobs, np.inf)
+        for job in np.flatnonzero(is_open):
+            chosen.value = np.eye(jobs)[job]
+            gains[job] = (_most(alone) - levels[job]) / max(levels[job], equal)
+        # One at least is at its level: where two types are nearly equally fast, what others may lose can be more than the margin.
+        limit = max(RISES, gains[rising].min())
+        is_open = [bool(is_open[job] and gains[job] > limit) for job in range(jobs)]
     by_class = np.zeros(len(problem.classes))
     by_class[one.jobs] = levels
     return by_class
 
 
-def _can_rise(problem: SharingProblem, one: Stated, ratio: cvxpy.Expression, levels: Floats) -> list[bool]:
-    """Return which jobs can rise, by as many binary numbers as there are jobs."""
-    margin = RISES * np.maximum(levels, min(1.0, sum(problem.gpus) / one.widths.sum()))
-    most = float((problem.speeds.max(axis=1)[one.jobs] / one.proportional_speeds).max())
-    rises = cvxpy.Variable(len(one.jobs), boolean=True)
-    limits = [
-        *one.limits,
-        ratio >= levels * (1.0 - EXACT),
-        ratio >= levels + margin - most * (1 - rises),
-        ratio <= levels + margin / 10 + most * rises,
-    ]
-    programme = cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(rises)), limits)
+def _most(programme: cvxpy.Problem) -> float:
     programme.solve(solver=cvxpy.HIGHS, **TIGHT)
-    return [bool(value > 0.5) for value in rises.value]
+    return float(programme.value)
 
 
 def _entities(problem: SharingProblem, one: Stated) -> list[str]:

@@ -43,8 +43,8 @@ def with_new(table: SpeedTable, model: Shape, runs: tuple[tuple[Shape, str], ...
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_reference_knows_itself(seed: int) -> None:
-    """G28. Fault 7: of the published estimator one of 16 references, all runs of which are known, is most like itself, as it reads the
-    columns of a subset by the places of the whole. Here all are, whichever models are the references and in whatever order.
+    """Fault 7: of the published estimator one of 16 references, all runs of which are known, is most like itself, as it reads the
+    columns of a subset by the places of the whole. Here all are, whichever models are the references and in whatever order (G28).
     """
     table = drawn(seed)
     dice = random.Random(seed)

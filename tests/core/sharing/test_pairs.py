@@ -1,4 +1,4 @@
-"""Which pairs of classes are worth it, and which two jobs run together."""
+"""Which pairs of classes are worth it."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from core.sharing.pairs import Partners, Wanted, pairs_of, partners
-from core.sharing.problem import BadProblem, Column, JobClass, PairSpeeds, SharingProblem
+from core.sharing.pairs import pairs_of
+from core.sharing.problem import BadProblem, Column, SharingProblem
 from core.sharing.speeds import Shape, SpeedTable
 from tests.core.sharing.instances import of_speeds
 
@@ -82,57 +82,3 @@ def test_too_many_pairs_are_refused() -> None:
     problem = of_speeds([[10.0]] * 800, [8])
     with pytest.raises(BadProblem, match=r"^800 classes of jobs make too many pairs"):
         pairs_of(problem, [A] * 800, table)
-
-
-LAGS = {"a": 0.5, "b": 2.0, "c": 2.0, "d": -1.0, "x": 0.1, "y": 1.0, "z": 0.1}
-MEMBERS = (("a", "b", "c", "d"), ("x", "y", "z"))
-
-
-def of_pairs() -> SharingProblem:
-    """Four jobs of one class and three of another: the first pair is of both classes, the second within the first."""
-    classes = (JobClass("first", count=4), JobClass("second", count=3))
-    pairs = tuple(PairSpeeds(*both, np.ones((2, 1))) for both in ((0, 1), (0, 0)))
-    return SharingProblem(classes, (Column("here", "v100"),), (4,), np.ones((2, 1)), pairs=pairs)
-
-
-def test_those_that_lag_most_run_together() -> None:
-    """G16: the largest lag with the largest, ties by id; a job is in one pair, and a class that has no more jobs gives no more."""
-    problem = of_pairs()
-
-    def lag(job: str, pair: int, column: int) -> float:
-        return LAGS[job]
-
-    two = [Partners("b", "y", 0), Partners("c", "x", 0)]
-    assert two == partners(problem, MEMBERS, [Wanted(0, 0, 2)], lag)
-    assert [*two, Partners("a", "d", 0)] == partners(
-        problem, MEMBERS, [Wanted(0, 0, 2), Wanted(1, 0, 2)], lag
-    )
-    assert 3 == len(partners(problem, MEMBERS, [Wanted(0, 0, 4)], lag))
-    assert [Partners("b", "c", 0)] == partners(problem, MEMBERS, [Wanted(1, 0, 1)], lag)
-
-
-def test_each_receives_its_share_of_the_rounds() -> None:
-    """G16: with 2 pairs of the two classes and 1 within the first in seven rounds of ten, and 0 and 2 in the others, no job of the first
-    class is ever idle; after 100 rounds each job has its share of both kinds to within 5 %.
-    """
-    problem = of_pairs()
-    shares = {(job, pair): 0.0 for job in LAGS for pair in (0, 1)}
-    for jobs, targets in zip(MEMBERS, ((1.4, 2.6), (1.4, 0.0)), strict=True):
-        for job in jobs:
-            for pair, target in enumerate(targets):
-                shares[job, pair] = target / len(jobs)
-    received = dict.fromkeys(shares, 0)
-    for number in range(1, 101):
-
-        def lag(job: str, pair: int, column: int, number: int = number) -> float:
-            return number * shares[job, pair] - received[job, pair]
-
-        counts = (0, 2) if number % 10 in {2, 5, 8} else (2, 1)
-        wanted = [Wanted(pair, 0, count) for pair, count in enumerate(counts)]
-        found = partners(problem, MEMBERS, wanted, lag)
-        assert sum(counts) == len(found)
-        for first, second, _ in found:
-            pair = 1 if second in MEMBERS[0] else 0
-            received[first, pair] += 1
-            received[second, pair] += 1
-    assert 0.05 >= max(abs(received[one] / 100 - share) for one, share in shares.items())

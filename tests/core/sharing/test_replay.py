@@ -119,7 +119,7 @@ def test_a_new_job_in_a_full_fleet_waits_for_little() -> None:
 
 
 def test_fewer_steps_than_gpus_complete() -> None:
-    """Fault 10, G22: a job of four GPUs with three steps left completes, and counts, by ours and by the published mechanism."""
+    """Fault 10: a job of four GPUs with three steps left completes, and counts, by ours and by the published mechanism (G22)."""
     for play in (Replay, PublishedReplay):
         found = by_id(play([job("a", 3.0, gpus=4)], fleet(4), Chooser(even)).play())
         assert 0.1 == pytest.approx(found["a"].completed)

@@ -104,7 +104,7 @@ def test_static_shares_are_delivered(seeds: range) -> None:
 
 @pytest.mark.parametrize("seeds", BATCHES)
 def test_no_job_runs_where_it_should_not_while_its_type_is_free(seeds: range) -> None:
-    """Fault 2, G19: idle GPUs do not take a job from those that its shares name; no job runs twice, and no pool is overfull."""
+    """G19: idle GPUs do not take a job from those that its shares name (Fault 2); no job runs twice, and no pool is overfull."""
     for seed in seeds:
         dice = random.Random(f"wrong place/{seed}")
         present = drawn_shares(seed, part=dice.uniform(0.2, 1.0))
@@ -180,7 +180,7 @@ def paired(first: int, second: int, together: Sequence[int], alone: Sequence[int
 def test_shares_of_pairs_of_classes_become_rounds_of_jobs(
     first: int, second: int, together: tuple[int, ...], alone: tuple[int, ...]
 ) -> None:
-    """G16, Fault 1: a programme needs no row for a pair of jobs: the share of a pair of classes reaches each job, but for 5 % at most.
+    """Fault 1: a programme needs no row for a pair of jobs: the share of a pair of classes reaches each job, but for 5 % at most (G16).
 
     Where a part of a GPU is idle, some jobs receive more.
     """

@@ -31,7 +31,7 @@ def test_form_with_ten_columns() -> None:
 
 
 def test_form_with_seven_columns() -> None:
-    """G33. Fault 11: the published parser rejects the older form of its own traces; here it is read, with the columns in its order."""
+    """Fault 11: the published parser rejects the older form of its own traces; here it is read, with its order of columns (G33)."""
     first, second = rows_of(SEVEN)
     assert ("cd %s/rl && python3 main.py", "--max-steps", "", False) == (
         first.command,

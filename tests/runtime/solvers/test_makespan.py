@@ -34,6 +34,14 @@ def test_the_longest_job_bounds_the_rest() -> None:
     assert [[0, 1_000_000], [1_000_000, 0]] == shares.alone.tolist()
 
 
+def test_like_jobs_do_not_lend_each_other_time() -> None:
+    """On a fleet with room for all, jobs of one kind end together with the longest, which has its fastest type already."""
+    problem = of_speeds([[10.0, 10.0]] * 3, [2, 2], steps=[1_000.0, 3_000.0, 2_000.0])
+    shares = solve_shares("makespan", problem)
+    assert 300.0 == pytest.approx(shares.objective)
+    assert [1_000_000] * 3 == shares.alone.sum(axis=1).tolist()
+
+
 @pytest.mark.parametrize(
     ("count", "parts", "seconds"), [(512, 4, 557_862.0), (2_048, 4, 596_349.0), (2_048, 32, 711_766.0)]
 )

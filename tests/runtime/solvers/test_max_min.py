@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from runtime.solvers.sharing import solve_shares
 from tests.core.sharing.instances import BATCHES, assert_possible, drawn, job_speeds, of_speeds
@@ -32,6 +33,37 @@ def test_level_is_that_of_the_reference(seeds: range, *, has_pairs: bool) -> Non
         speeds = np.array(job_speeds(problem, shares))
         levels = speeds * problem.widths / (problem.weights * problem.proportional_speeds)
         assert shares.objective == pytest.approx(levels.min(), rel=1e-4)
+
+
+@pytest.mark.parametrize("seeds", BATCHES)
+def test_agnostic_level_is_that_of_equal_speeds(seeds: range) -> None:
+    """G1: the level is the reference's for a fleet on which all speeds are 1, also with the shares before; no job runs in vain (G12, G13)."""
+    from runtime.solvers.reference.max_min import max_min
+
+    for seed in seeds:
+        problem = drawn(seed)
+        alike = replace(problem, speeds=np.where(problem.runs, 1.0, 0.0))
+        shares = solve_shares("max_min_agnostic", problem)
+        assert max_min(alike) == pytest.approx(shares.objective, rel=1e-6)
+        again = solve_shares("max_min_agnostic", replace(problem, last=shares))
+        for one in (shares, again):
+            assert_possible(problem, one)
+        assert (np.abs(again.alone - shares.alone) <= 10).all(), "what holds is kept"
+
+
+def test_agnostic_shares_are_a_part_of_every_type() -> None:
+    """Six jobs that run on all types have a third of each pool between two, though a programme may have any other mix."""
+    problem = of_speeds([[9, 3, 1]] * 2 + [[1, 2, 3]] * 4, [1, 2, 3])
+    assert [[166_666, 333_333, 500_000]] * 6 == solve_shares("max_min_agnostic", problem).alone.tolist()
+
+
+def test_agnostic_job_is_placed_as_is_best_for_it() -> None:
+    """Of a type's two columns, packed and spread, a job is in the one where it is faster."""
+    problem = of_speeds([[5, 9, 1], [5, 2, 1]], [1, 1, 1])
+    both = replace(problem, gpus=(1, 1), pools=(0, 0, 1))
+    assert [[0, 500_000, 500_000], [500_000, 0, 500_000]] == solve_shares(
+        "max_min_agnostic", both
+    ).alone.tolist()
 
 
 def test_weight_and_width_scale_the_share() -> None:

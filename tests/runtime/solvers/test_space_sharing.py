@@ -53,7 +53,7 @@ def test_pairs_that_are_not_worth_it_change_nothing(seeds: range, name: str) -> 
 
 
 def test_wide_jobs_share_too() -> None:
-    """Fault 8: two jobs of four GPUs on four, each with .8 of its speed beside the other, run together all of the time: G14."""
+    """Fault 8: two jobs of four GPUs on four, each with .8 of its speed beside the other, run together all of the time (G14)."""
     alone = np.array([[10.0], [30.0]])
     problem = of_speeds(alone.tolist(), [4], gpus=[4, 4])
     problem = replace(problem, pairs=(PairSpeeds(0, 1, alone * 0.8),))
