@@ -22,25 +22,19 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from bench.support.report import Findings, Yardstick, at_most
-from bench.support.sharing.load import dice_of, poisson_load
-from bench.support.sharing.tables import FOLDER, GAVEL_TYPES, gavel_table, has_gavel
-from bench.support.sharing.yardstick import PLAIN_MAX_MIN, PUBLISHED_FIFO
+from bench.support.sharing.plays import LOAD_GPUS, LOADED, QUICK, Load, chooser, fleet_of, ours, published
+from bench.support.sharing.tables import FOLDER, gavel_table, has_gavel
 from core.sharing.building import Pool
 from core.sharing.jobs import SharingJob
-from core.sharing.outcomes import Summary, summary_of
+from core.sharing.outcomes import summary_of
 from core.sharing.policies import POLICIES
-from core.sharing.problem import Shares, SharingProblem
-from core.sharing.published_replay import PublishedReplay
-from core.sharing.replay import ROUND_SECONDS, Chooser, Fleet, Replay
-from core.sharing.speeds import with_shapes
+from core.sharing.replay import ROUND_SECONDS, Fleet, Replay
 from core.sharing.traces import jobs_of, rows_of
-from runtime.solvers.sharing import solve_shares
 
-TRACE_GPUS, LOAD_GPUS = (8, 16, 24), (36, 36, 36)
+TRACE_GPUS = (8, 16, 24)
 MAKESPAN_TRACE, MAX_MIN_TRACE = "minimize_makespan.trace", "max_min_fairness.trace"
 STAND_IN_LENGTH = 0.1
 """By which drawn jobs that stand in for a trace are shorter: those of the traces end within a day."""
@@ -50,34 +44,8 @@ CHARGE_SECONDS = 60.0
 SEEDS, QUICK_SEEDS = range(3), range(1)
 
 
-class Load(Struct, frozen=True):
-    """A Poisson load."""
-
-    per_hour: float
-    jobs: int
-    first: int
-    last: int
-    """The jobs that count, the last not among them."""
-    has_widths: bool = False
-    has_weights: bool = False
-
-    def drawn(self, seed: int) -> tuple[list[SharingJob], list[str]]:
-        """Return the jobs of a seed, and the ids of those that count."""
-        jobs = poisson_load(
-            self.jobs,
-            self.per_hour,
-            gavel_table(),
-            has_widths=self.has_widths,
-            has_weights=self.has_weights,
-            **dice_of(seed),
-        )
-        return jobs, [job.id for job in jobs[self.first : self.last]]
-
-
-LOADED = Load(2.6, 800, 300, 600, has_widths=True, has_weights=True)
 LIGHT = Load(0.8, 160, 60, 160)
 SPACE = Load(9.0, 800, 300, 600)
-QUICK = Load(2.6, 24, 8, 24, has_widths=True, has_weights=True)
 PUBLISHED = {
     (MAKESPAN_TRACE, "fifo"): (11.18, 25.20),
     (MAX_MIN_TRACE, "fifo"): (5.42, None),
@@ -215,46 +183,6 @@ def one_trace(chosen: argparse.Namespace) -> dict[str, float]:
         "fairness_worst": found.fairness_worst,
         "cost_dollars": found.cost,
     }
-
-
-def ours(
-    jobs: Sequence[SharingJob],
-    gpus: Sequence[int],
-    policy: str,
-    counted: Sequence[str] = (),
-    *,
-    charge: float = 0.0,
-    has_pairs: bool = False,
-) -> Summary:
-    """Return the figures of the counted jobs by our mechanism."""
-    fleet = fleet_of(gpus, jobs)
-    replay = Replay(jobs, fleet, chooser(policy, has_pairs=has_pairs), charge_seconds=charge)
-    return summary_of(replay.play(counted), counted)
-
-
-def published(
-    jobs: Sequence[SharingJob], gpus: Sequence[int], counted: Sequence[str] = (), *, is_fifo: bool = False
-) -> Summary:
-    """Return the figures of the counted jobs by the published mechanism, and its max-min or FIFO."""
-    policy = PUBLISHED_FIFO if is_fifo else PLAIN_MAX_MIN
-    played = PublishedReplay(jobs, fleet_of(gpus, jobs), policy, is_fifo=is_fifo).play(counted)
-    return summary_of(played, counted)
-
-
-def chooser(policy: str, *, has_pairs: bool = False) -> Chooser:
-    """Return a policy of ours as a replay calls it."""
-
-    def shares(problem: SharingProblem) -> Shares:
-        return solve_shares(policy, problem)
-
-    return Chooser(shares, POLICIES[policy].is_by_job, has_pairs)
-
-
-def fleet_of(gpus: Sequence[int], jobs: Sequence[SharingJob]) -> Fleet:
-    """Return so many GPUs of each type, with the speeds of these jobs."""
-    table, _ = with_shapes(gavel_table(), ((job.model, job.gpus) for job in jobs))
-    pools = tuple(Pool("here", gpu_type, count) for gpu_type, count in zip(GAVEL_TYPES, gpus, strict=True))
-    return Fleet(pools, table)
 
 
 def trace_jobs(name: str) -> Sequence[SharingJob]:

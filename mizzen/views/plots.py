@@ -9,6 +9,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 SIZE_INCHES = (9.0, 4.5)
 GROUP_SHARE = 0.7
 """Share of a group's width that the bars fill."""
-LEGEND_COLUMNS = 2
+LEGEND_COLUMNS, LEGEND_COLUMNS_MAX, LEGEND_ROWS = 2, 5, 3
+"""Two columns of names, and more where they would have more rows."""
 STYLE = "petroff10"
 """Colours that people who see fewer of them tell apart."""
+COLOURS = 10
+DASHES = ("-", "--", ":")
+"""Of the first ten lines, of the next ten, and so on: a colour comes again with each ten."""
 SETTINGS = {
     "axes.axisbelow": True,
     "axes.grid": True,
@@ -113,6 +118,30 @@ def draw_curves(
         return _svg(figure)
 
 
+def draw_lines(
+    title: str, x_name: str, y_name: str, lines: Sequence[Curve], *, is_logarithmic: bool = False
+) -> str:
+    """Return one figure of measured points that are joined by lines, as SVG.
+
+    x_name, y_name   quantity and unit of the axes
+    is_logarithmic   of both axes; else they begin at 0
+    """
+    import matplotlib.style
+
+    with matplotlib.style.context([STYLE, SETTINGS], after_reset=True):
+        figure, axes = _framed(title, x_name, y_name)
+        for number, line in enumerate(lines):
+            x, y = zip(*line.points, strict=True)
+            axes.plot(x, y, marker="o", linestyle=DASHES[number // COLOURS % len(DASHES)], label=line.name)
+        if is_logarithmic:
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+        else:
+            axes.set_xlim(left=0.0)
+            axes.set_ylim(bottom=0.0)
+        return _svg(figure)
+
+
 def draw_bars(
     title: str, x_name: str, y_name: str, groups: Sequence[str], bars: Mapping[str, Sequence[float]]
 ) -> str:
@@ -152,7 +181,9 @@ def _framed(title: str, x_name: str, y_name: str) -> "tuple[Figure, Axes]":
 
 def _svg(figure: "Figure") -> str:
     """Return the finished figure, with the names of its curves or bars below it."""
-    figure.legend(loc="outside lower center", ncols=LEGEND_COLUMNS)
+    names = len(figure.axes[0].get_legend_handles_labels()[1])
+    columns = min(max(LEGEND_COLUMNS, ceil(names / LEGEND_ROWS)), LEGEND_COLUMNS_MAX)
+    figure.legend(loc="outside lower center", ncols=columns)
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata=METADATA)
     return text.getvalue()

@@ -11,7 +11,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.support.task_control import figures
-from mizzen.views.plots import Curve, Mark, draw_bars, draw_curves
+from mizzen.views.plots import Curve, Mark, draw_bars, draw_curves, draw_lines
 
 HOUSE = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -78,6 +78,17 @@ def test_figure_without_points_is_drawn() -> None:
     assert "empty" in texts(draw_curves("T", "x", "y", [Curve("empty", [])]))
 
 
+def test_points_are_joined_by_lines() -> None:
+    """Values between the points are not known, and the axes begin at 0 unless they are logarithmic."""
+    lines = [Curve("a", [(1, 10), (2, 20), (4, 40)]), Curve("b", [(1, 10), (4, 10)])]
+    (left, low), (middle, half), (right, high) = paths(draw_lines("T", "x", "y", lines))[0]
+    assert [1 / 3, 1 / 3] == pytest.approx([(middle - left) / (right - left), (low - half) / (low - high)])
+    figure = draw_lines("T", "x", "y", lines, is_logarithmic=True)
+    (left, low), (middle, half), (right, high) = paths(figure)[0]
+    assert [1 / 2, 1 / 2] == pytest.approx([(middle - left) / (right - left), (low - half) / (low - high)])
+    assert {"T", "x", "y", "a", "b"} <= set(texts(figure))
+
+
 def test_bars_are_as_high_as_their_values() -> None:
     """Each group has one bar of each kind; group, kind and value are named."""
     figure = draw_bars("T", "x", "share (of 1)", ("a", "b"), {"late": (0.1, 0.4), "idle": (0.2, 0.0)})
@@ -112,7 +123,20 @@ def test_figure_is_the_same_file_again() -> None:
 
 
 @pytest.mark.usefixtures("without_matplotlib")
-@pytest.mark.parametrize("name", ["ablation", "allocation", "estimate", "fairness", "packing", "slo"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ablation",
+        "allocation",
+        "equal_optima",
+        "estimate",
+        "fairness",
+        "packing",
+        "policy_load",
+        "round_length",
+        "slo",
+    ],
+)
 def test_figure_without_matplotlib_is_refused_before_the_first_measurement(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

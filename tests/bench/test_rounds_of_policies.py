@@ -2,10 +2,12 @@
 
 import argparse
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from bench import policy_jct, rounds_share
+from bench import equal_optima, policy_jct, policy_load, round_length, rounds_share
+from bench.support.sharing import plays
 from bench.support.sharing.load import dice_of, poisson_load
 from bench.support.sharing.static import Kind, instance, played, shortfall
 from bench.support.sharing.tables import has_gavel, made_up_table
@@ -34,11 +36,41 @@ def test_policy_jct_reports_its_bars(
         monkeypatch.setattr(policy_jct, "has_gavel", lambda: False)
         table = made_up_table()
         monkeypatch.setattr(policy_jct, "gavel_table", lambda: table)
+        monkeypatch.setattr(plays, "gavel_table", lambda: table)
         monkeypatch.setattr(policy_jct, "FOLDER", tmp_path)
     found = policy_jct.run(tmp_path, is_quick=True)
     assert (OF_TRACES * is_there) + OF_LOADS == [bar.name for bar in found.bars]
     assert float(is_there) == found.figures["has_published_data"]
     assert all(found.figures[name] > 0 for name in [*OF_TRACES, *OF_LOADS])
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "words", "names"),
+    [
+        (policy_load, ["--policies", "max_min,sjf"], {"max_min_0.8_hours", "sjf_0.8_fairness"}),
+        (
+            round_length,
+            ["--rounds", "360", "--charges", "0,600"],
+            {"hours_360_0", "hours_360_600", "kept_360"},
+        ),
+        (equal_optima, [], {"ratio_all", "faster_weight_5", "slower_first_quarter"}),
+    ],
+)
+def test_reported_benchmarks_draw_what_they_measure(
+    benchmark: ModuleType, words: list[str], names: set[str], tmp_path: Path
+) -> None:
+    """Options choose what is played; a charge makes jobs no faster; of equal optima the chosen one is not the slower for all."""
+    parser = argparse.ArgumentParser()
+    benchmark.options(parser)
+    figure = tmp_path / "figure.svg"
+    chosen = parser.parse_args([*words, "--figure", str(figure)])
+    if benchmark is policy_load:
+        chosen.loads = "0.8"
+    figures = benchmark.run(tmp_path, is_quick=True, chosen=chosen).figures
+    assert names <= figures.keys()
+    assert figure.read_text().startswith("<?xml")
+    assert figures.get("hours_360_600", 1.0) >= figures.get("hours_360_0", 1.0)
+    assert figures.get("ratio_all", 1.0) <= 1.0
 
 
 def test_one_trace_is_played_as_asked(tmp_path: Path) -> None:
