@@ -62,7 +62,7 @@ DURATIONS: dict[str, Duration] = {
     "refused_look": Duration(1),
     "remembered": Duration(3),
     "rounds_share": Duration(1),
-    "round_length": Duration(6, "--rounds 360 --charges 0,60", 1),
+    "round_length": Duration(4, "--rounds 360 --charges 0,60", 1),
     "scan": Duration(1),
     "simulate": Duration(1),
     "simulate_faults": Duration(2),

@@ -31,6 +31,11 @@ class Outcome(Struct, frozen=True):
         """Return the time from submission to completion."""
         return self.completed - self.job.arrival
 
+    @property
+    def is_late(self) -> bool:
+        """Return whether a promise to complete by a time was not kept."""
+        return 0 < self.job.within < self.completion_seconds
+
 
 class Played(Struct, frozen=True):
     """A whole replay."""
@@ -74,6 +79,10 @@ class Summary(Struct, frozen=True):
     fairness_worst: float
     """Finish-time fairness: the largest completion time relative to the job's isolated completion time."""
     fairness_mean: float
+    promises: int
+    """Jobs that were promised to complete within a time."""
+    late: tuple[str, ...]
+    """The ids of those whose promise was not kept, by arrival."""
 
 
 def summary_of(played: Played, measured: Sequence[str] = ()) -> Summary:
@@ -97,4 +106,6 @@ def summary_of(played: Played, measured: Sequence[str] = ()) -> Summary:
         cost=sum(one.cost for one in mine),
         fairness_worst=max(unfair, default=0.0),
         fairness_mean=sum(unfair) / len(unfair) if unfair else 0.0,
+        promises=sum(one.job.within > 0 for one in mine),
+        late=tuple(one.job.id for one in sorted(mine, key=lambda one: one.job.arrival) if one.is_late),
     )

@@ -90,10 +90,10 @@ def load_objective(folder: Path, name: str) -> Objective:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # Whatever a file of somebody's does when it is run.
-        raise BadOwnPolicy(f"{path.name} does not load: {_said(error)}") from error
+        raise BadOwnPolicy(f"{path.name}: it does not load: {_said(error)}") from error
     objective = getattr(module, OBJECTIVE, None)
     if not callable(objective):
-        raise BadOwnPolicy(f"{path.name} has no function {OBJECTIVE}(shares)")
+        raise BadOwnPolicy(f"{path.name}: it has no function {OBJECTIVE}(shares)")
     found: Objective = objective
     return found
 

@@ -74,13 +74,41 @@ def test_policies_are_compared(trace: str, capsys: Captured, tmp_path: Path) -> 
     assert "<svg" in drawing.read_text(encoding="utf-8")
 
 
+def test_broken_promises_are_named(trace: str, capsys: Captured) -> None:
+    """Of two jobs that are to end within .6 and 20 times their length on a V100, the first cannot; without promises there is no column."""
+    path = Path(trace)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    text = "\n".join(
+        line.replace("\t-1\t", f"\t{part}\t") for line, part in zip(lines, (0.6, 20), strict=False)
+    )
+    path.write_text(text, encoding="utf-8")
+    words = (
+        "compare",
+        trace,
+        "--gpus",
+        "v100=2,k80=2",
+        "--policies",
+        "min_cost,min_cost,fifo",
+        "--workers",
+        "1",
+    )
+    found = told(capsys, *words).splitlines()
+    assert ["LATE", "1/2", "1/2"] == [line.split()[-1] for line in found[:3]]
+    assert ["min_cost: later than promised: 1", "fifo: later than promised: 1"] == found[3:]
+    assert [["1"], ["1"]] == [
+        one["summary"]["late"] for one in json.loads(told(capsys, *words, "--json"))["policies"]
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert "LATE" not in told(capsys, *words)
+
+
 MISTAKES = {
     "--gpus x": "--gpus: 'x' is no number of GPUs of a type; write for example V100=36,eu/K80=24",
     "--gpus v100=2,v100=3": "--gpus: here/v100 stands twice",
     "--gpus v100=2 --policies maxmin": "there is no policy `maxmin` (did you mean `max_min`?)",
     "--gpus v100=2 --round soon": "--round: soon is no span",
     "--gpus v100=2 --round 0s": "--round is 1 s at least",
-    "--gpus h100=2 --policies fifo": "no speed is known of it",
+    "--gpus h100=2 --policies fifo": "--gpus: no speeds are known on h100; they are on k80, v100",
     "--gpus v100=1 --policies fifo": "it needs 2 GPUs of one type in one region, and the most are 1",
     "--gpus v100=2 --speeds nowhere.yaml": "nowhere.yaml",
     "--gpus v100=2 --plot nowhere/at/all.svg": "--plot: there is no folder nowhere/at",

@@ -19,9 +19,9 @@ from tests.core.sharing.instances import assert_possible, drawn, of_speeds
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROBLEM = of_speeds([[40, 10], [12, 4], [100, 50]], [1, 1])
 BAD = {
-    "broken": ("def objective(shares:\n", "broken.py does not load: SyntaxError: '(' was never closed"),
-    "leaves": ("raise SystemExit('no more')\n", "leaves.py does not load: SystemExit: no more"),
-    "empty": ("aim = 1\n", "empty.py has no function objective(shares)"),
+    "broken": ("def objective(shares:\n", "broken.py: it does not load: SyntaxError: '(' was never closed"),
+    "leaves": ("raise SystemExit('no more')\n", "leaves.py: it does not load: SystemExit: no more"),
+    "empty": ("aim = 1\n", "empty.py: it has no function objective(shares)"),
     "fails": ("def objective(shares):\n    return shares.sped\n", "fails.py: its objective fails: AttributeError"),
     "number": ("def objective(shares):\n    return 3\n", "number.py: its objective returns int, and no expression"),
     "many": ("def objective(shares):\n    return shares.speeds\n", "many.py: its objective returns 3 numbers"),
@@ -42,7 +42,7 @@ BAD = {
         "from cvxpy.transforms import indicator\ndef objective(s):\n    return s.time[0] - indicator([s.time >= 1])\n",
         "strict.py: no shares fulfil the conditions",
     ),
-    "reads": ("input()\ndef objective(shares):\n    return shares\n", "reads.py does not load: EOFError"),
+    "reads": ("input()\ndef objective(shares):\n    return shares\n", "reads.py: it does not load: EOFError"),
 }  # fmt: skip
 """Files, and how the sentence on each begins."""
 FILES = {

@@ -27,8 +27,10 @@ WORKERS_MAX = 16
 
 TIMES = ("MEAN", "P50", "P99", "SPAN")
 FIGURES = ("USE%", "KEPT%", "MOVES", "FAIR", "COST$")
+LATE = "LATE"
 """Mean, median and 99th percentile of the time from submission to completion; the makespan; GPUs in use; leases that were extended; moves;
-the worst finish-time fairness; dollars."""
+the worst finish-time fairness; dollars; where any job has one, the promises that were not kept."""
+NAMED_MAX = 5
 UNITS = ((3_600.0, "H"), (60.0, "MIN"), (1.0, "S"))
 """Times are told in the largest unit of which the longest makespan has ten."""
 UNITS_LEAST = 10.0
@@ -93,10 +95,15 @@ def lines_of(found: Sequence[Compared]) -> list[str]:
         max((one.summary.makespan_hours for one in found if one.summary is not None), default=0.0) * HOUR
     )
     seconds, name = next((unit for unit in UNITS if longest >= UNITS_LEAST * unit[0]), UNITS[-1])
-    rows = [(one.policy, *_cells(one.summary, seconds)) for one in found if one.summary is not None]
-    figures = (*(f"{time} {name}" for time in TIMES), *FIGURES)
-    lines = columns_text(("POLICY", *figures), rows, right=figures)
-    return [*lines, *(f"{one.policy}: {one.problem}" for one in found if one.summary is None)]
+    played = [(one.policy, one.summary) for one in found if one.summary is not None]
+    has_promises = any(summary.promises for _, summary in played)
+    figures = (*(f"{time} {name}" for time in TIMES), *FIGURES, *([LATE] if has_promises else []))
+    rows = [(policy, *_cells(summary, seconds))[: len(figures) + 1] for policy, summary in played]
+    return [
+        *columns_text(("POLICY", *figures), rows, right=figures),
+        *(_late(policy, summary) for policy, summary in played if summary.late),
+        *(f"{one.policy}: {one.problem}" for one in found if one.summary is None),
+    ]
 
 
 def _cells(found: Summary, seconds: float) -> tuple[str, ...]:
@@ -108,4 +115,11 @@ def _cells(found: Summary, seconds: float) -> tuple[str, ...]:
         f"{found.moves}",
         f"{found.fairness_worst:.2f}",
         f"{found.cost:.2f}",
+        f"{len(found.late)}/{found.promises}",
     )
+
+
+def _late(policy: str, found: Summary) -> str:
+    more = len(found.late) - NAMED_MAX
+    names = ", ".join(found.late[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{policy}: later than promised: {names}"

@@ -65,7 +65,7 @@ def input_of(source: str, speeds: Path | None, gpu_types: Sequence[str]) -> Inpu
 
 
 def pools_of(text: str, known: Sequence[str] = ()) -> tuple[Pool, ...]:
-    """Return the pools of `V100=36,eu/K80=24`. Types are those of `known` however they are written. Raises CommandError."""
+    """Return the pools of `V100=36,eu/K80=24`. Types are those of `known`, if any, however they are written. Raises CommandError."""
     names = {name.casefold(): name for name in known}
     pools = []
     for part in text.split(","):
@@ -76,6 +76,10 @@ def pools_of(text: str, known: Sequence[str] = ()) -> tuple[Pool, ...]:
                 MISUSED,
             )
         gpu_type = names.get(match["type"].casefold(), match["type"])
+        if known and gpu_type not in known:
+            raise CommandError(
+                f"--gpus: no speeds are known on {gpu_type}; they are on {', '.join(known)}", MISUSED
+            )
         pools.append(Pool(match["region"] or HERE, gpu_type, int(match["gpus"])))
     places = [(pool.region, pool.gpu_type) for pool in pools]
     twice = sorted({place for place in places if places.count(place) > 1})
@@ -87,7 +91,8 @@ def pools_of(text: str, known: Sequence[str] = ()) -> tuple[Pool, ...]:
 
 def policies_of(text: str) -> tuple[str, ...]:
     """Return the policies that are named, apart by commas; empty: all. A path of a file is a policy of one's own. Raises CommandError."""
-    names = tuple(name.strip() for name in text.split(",") if name.strip()) or tuple(POLICIES)
+    named = (name.strip() for name in text.split(","))
+    names = tuple(dict.fromkeys(name for name in named if name)) or tuple(POLICIES)
     for name in names:
         if name in POLICIES or name.endswith(SUFFIX_OF_POLICIES):
             continue
