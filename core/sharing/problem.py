@@ -8,6 +8,7 @@ Source: Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for De
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import isfinite
 
 import numpy as np
 from msgspec import Struct
@@ -117,6 +118,11 @@ class SharingProblem(Struct, frozen=True, dict=True):
         return (self.speeds > 0) & wide
 
     @cached_property
+    def none_together(self) -> Ints:
+        """(pairs, columns) zeros: the shares of pairs by a policy that lets no two jobs run together."""
+        return np.zeros((len(self.pairs), len(self.columns)), dtype=np.int64)
+
+    @cached_property
     def proportional_speeds(self) -> Floats:
         """(classes,) steps a second of a job whose time is divided among all pools by their GPUs."""
         best = np.zeros((len(self.classes), len(self.gpus)))
@@ -166,6 +172,8 @@ def checked(problem: SharingProblem) -> SharingProblem:
     for index, one in enumerate(problem.classes):
         if one.gpus < 1 or one.count < 1:
             raise BadProblem(f"{one.name}: it needs at least one job of at least one GPU")
+        if not all(isfinite(value) for value in (one.steps, one.age, one.isolated_age, one.within)):
+            raise BadProblem(f"{one.name}: its steps, its age or its promise is no number")
         if not 0 < one.weight < float("inf"):
             raise BadProblem(f"{one.name}: its weight is {one.weight:g}, and must be more than 0")
         if one.gpus > widest:
@@ -182,6 +190,11 @@ def checked(problem: SharingProblem) -> SharingProblem:
         if first.gpus != second.gpus:
             raise BadProblem(f"{first.name} and {second.name}: a pair needs equal widths")
     return problem
+
+
+def unpriced(problem: SharingProblem) -> SharingProblem:
+    """Return the problem without prices, for a policy that reads none: like GPUs at other prices are one pool."""
+    return replace(problem, columns=tuple(replace(column, price=0.0) for column in problem.columns))
 
 
 def merged(problem: SharingProblem) -> tuple[SharingProblem, Floats]:

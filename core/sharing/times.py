@@ -10,8 +10,8 @@ from msgspec import Struct
 from core.sharing.problem import MILLIONTHS, Floats, Ints, Shares, SharingProblem
 from core.sharing.programmes import Rows, summed
 
-ROUNDING = 1e-9
-"""Added before a share is rounded down, so that a third that is solved as 0.333333333 stays what it is."""
+ROUNDING = 1e-8
+"""The part of itself that is added to a share before it is rounded down, so that a quarter that is solved as 0.2499999999 is a quarter."""
 
 
 class Times(Struct, frozen=True):
@@ -132,4 +132,4 @@ def _joined(parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Ints, Ints, Floats]
 
 
 def _millionths(shares: Floats) -> Ints:
-    return np.floor(np.clip(shares, 0.0, None) * MILLIONTHS + ROUNDING * MILLIONTHS).astype(np.int64)
+    return np.floor(np.clip(shares, 0.0, None) * (MILLIONTHS * (1.0 + ROUNDING))).astype(np.int64)

@@ -17,12 +17,12 @@ from typing import IO, Self
 
 from core.nouns.limits import REASON_LENGTH_MAX
 from core.sharing.bounds import excess_of
-from core.sharing.policies import POLICIES
 from core.sharing.problem import Shares, SharingProblem, checked
 from runtime.errors import BadOwnPolicy, NotSolved
 from runtime.planning.sharing_worker import (
     FRAME_BYTES_MAX,
     LENGTH_BYTES,
+    SUFFIX,
     Answered,
     Asked,
     decode_answer,
@@ -43,7 +43,7 @@ COMPLAINT_BYTES = 4_096
 def solve_own(path: Path, problem: SharingProblem, seconds: float = SECONDS) -> Shares:
     """Return the shares by the policy in a file. Raises BadProblem, or BadOwnPolicy with one sentence on what is wrong with it."""
     with SharingProcess(path.parent) as process:
-        return process.solve(path.stem, problem, seconds)
+        return process.solve(path.name, problem, seconds)
 
 
 class SharingProcess:
@@ -63,7 +63,7 @@ class SharingProcess:
         self.close()
 
     def solve(self, policy: str, problem: SharingProblem, seconds: float = SECONDS) -> Shares:
-        """Return the shares by a policy of this name, ours or a file's. Raises BadProblem, or NotSolved (BadOwnPolicy for a file)."""
+        """Return the shares by a policy of this name, ours or a file's (`mine.py`). Raises BadProblem, or NotSolved (BadOwnPolicy for a file)."""
         asked = frame_of(Asked(policy, checked(problem), seconds))
         if self._child is None:
             self._child = _started(self._command)
@@ -85,7 +85,7 @@ class SharingProcess:
             why = f"it gives what there is not: {wrong}" if wrong else "its objective is no number"
         elif answer is not None:
             raise BadOwnPolicy(answer.why) if answer.is_own else NotSolved(answer.why)
-        failure = NotSolved if policy in POLICIES else BadOwnPolicy
+        failure = BadOwnPolicy if policy.endswith(SUFFIX) else NotSolved
         raise failure(f"{policy}: {why}"[:REASON_LENGTH_MAX])
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from core.sharing.policies import POLICIES
 from core.sharing.problem import BadProblem, Shares, SharingProblem
 from runtime.errors import BadOwnPolicy, NotSolved
 
+SUFFIX = ".py"
 NICE = 10
 """Whatever decides comes first."""
 LENGTH_BYTES = 8
@@ -35,7 +36,7 @@ class Asked(Struct, frozen=True):
     """A problem, and by which policy."""
 
     policy: str
-    """One of all, or else the name of a file of the folder, without its ending."""
+    """One of all, or the name of a file of the folder, which ends in `.py`: a file may be called as one of all is."""
     problem: SharingProblem
     seconds: float
     """How long it may take."""
@@ -83,15 +84,14 @@ def _answer(asked: Asked, folder: Path | None, objectives: dict[str, Any]) -> An
             from runtime.solvers.sharing import solve_shares
 
             return Answered(solve_shares(asked.policy, asked.problem))
-        if folder is None:
-            return Answered(
-                why=f"{asked.policy}: there is no such policy, and no folder of one's own is named"
-            )
+        if folder is None or not asked.policy.endswith(SUFFIX):
+            return Answered(why=f"{asked.policy}: there is no such policy")
         from runtime.solvers.own import load_objective, solve_own
 
-        if asked.policy not in objectives:
-            objectives[asked.policy] = load_objective(folder, asked.policy)
-        return Answered(solve_own(asked.policy, objectives[asked.policy], asked.problem))
+        name = asked.policy.removesuffix(SUFFIX)
+        if name not in objectives:
+            objectives[name] = load_objective(folder, name)
+        return Answered(solve_own(name, objectives[name], asked.problem))
     except (BadProblem, NotSolved) as error:
         return Answered(why=str(error), is_own=isinstance(error, BadOwnPolicy))
 

@@ -17,7 +17,7 @@ from runtime.errors import NotSolved
 FEASIBLE = 1e-6
 """By how much a row may be missed, relative to its bound."""
 GAP_MAX = 1e-6
-"""By how much the objective may be below its bound, relative to it."""
+"""By how much the objective may be below its bound, relative to it, and to 1 where that is more: policies scale their programmes to 1."""
 SIMPLEX, INTERIOR_POINT = "highs simplex", "highs interior point"
 METHODS = {SIMPLEX: "simplex", INTERIOR_POINT: "ipm"}
 

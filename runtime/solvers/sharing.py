@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from core.sharing.bounds import within_bounds
 from core.sharing.policies import POLICIES
-from core.sharing.problem import Shares, SharingProblem, checked, merged, split_again
+from core.sharing.problem import Shares, SharingProblem, checked, merged, split_again, unpriced
 from core.sharing.programmes import LinearProgramme, Programme, Solution
 from runtime.errors import NotSolved
 from runtime.solvers.linear import INTERIOR_POINT, SIMPLEX, solve_linear
@@ -26,8 +26,13 @@ def solve_shares(name: str, problem: SharingProblem, linear: Sequence[Solver] | 
 
     linear   the solvers of linear programmes, in order; None: all
     """
-    smaller, split = (checked(problem), None) if POLICIES[name].is_whole else merged(checked(problem))
-    steps = POLICIES[name].steps(smaller)
+    policy = POLICIES[name]
+    smaller, split = checked(problem), None
+    if not smaller.classes:
+        return Shares(np.zeros((0, len(smaller.columns)), dtype=np.int64), smaller.none_together)
+    if not policy.is_whole:
+        smaller, split = merged(smaller if policy.reads_prices else unpriced(smaller))
+    steps = policy.steps(smaller)
     try:
         programme = next(steps)
         while True:
@@ -36,8 +41,7 @@ def solve_shares(name: str, problem: SharingProblem, linear: Sequence[Solver] | 
         shares: Shares = stop.value
     if len(shares.together) != len(smaller.pairs):
         # A policy that leaves pairs out: no pair has a share.
-        none = np.zeros((len(smaller.pairs), len(smaller.columns)), dtype=np.int64)
-        shares = replace(shares, together=none)
+        shares = replace(shares, together=smaller.none_together)
     shares = within_bounds(smaller, shares)
     return shares if split is None else split_again(shares, split)
 

@@ -110,7 +110,7 @@ def test_own_max_min_is_ours(process: SharingProcess, *, has_pairs: bool) -> Non
     """G1, G12, G13, G14: three lines of cvxpy have the optimum of the policy that is built in, with widths, weights, regions and pairs."""
     for seed in range(10):
         problem = drawn(seed, has_pairs=has_pairs)
-        shares = process.solve("fair", problem)
+        shares = process.solve("fair.py", problem)
         assert solve_shares("max_min", problem).objective == pytest.approx(shares.objective, rel=1e-5)
         assert shares.by.endswith("by cvxpy")
         assert_possible(problem, shares)
@@ -124,7 +124,7 @@ def test_example_is_proportional_fairness_and_minds_money() -> None:
         for factor in (0.0, 100.0)
     ]
     with SharingProcess(EXAMPLES) as process:
-        free, dear = (process.solve("my_policy", one) for one in by_factor)
+        free, dear = (process.solve("my_policy.py", one) for one in by_factor)
     mean = np.exp(free.objective / (problem.counts @ problem.weights))
     assert solve_shares("strategy_proof", problem).objective == pytest.approx(mean, rel=1e-5)
     prices = np.array([one.price for one in problem.columns])
@@ -136,10 +136,10 @@ def test_example_is_proportional_fairness_and_minds_money() -> None:
 def test_bad_file_is_one_sentence(process: SharingProcess, name: str) -> None:
     """A file that does not load, has no objective, or has none that can be made large is told so, and the process goes on."""
     with pytest.raises(BadOwnPolicy) as told:
-        process.solve(name, PROBLEM)
+        process.solve(f"{name}.py", PROBLEM)
     assert str(told.value).startswith(BAD[name][1])
     assert "\n" not in str(told.value)
-    assert process.solve("fair", PROBLEM).objective > 0
+    assert process.solve("fair.py", PROBLEM).objective > 0
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def test_files_of_the_named_folder_alone_are_loaded(
 ) -> None:
     """A problem names a file, and cannot name another place."""
     with pytest.raises(BadOwnPolicy) as told:
-        process.solve(name, PROBLEM)
+        process.solve(f"{name}.py", PROBLEM)
     assert str(told.value).startswith(sentence)
 
 
 def test_hanging_file_is_ended(folder: Path) -> None:
     """A file that does not come to an end is ended in its time, with the processes that it started."""
     begun = time.monotonic()
-    with pytest.raises(BadOwnPolicy, match=r"^hangs: it took longer than 3 s, and was ended$"):
+    with pytest.raises(BadOwnPolicy, match=r"^hangs\.py: it took longer than 3 s, and was ended$"):
         solve_own(folder / "hangs.py", PROBLEM, 3.0)
     assert 3.0 <= time.monotonic() - begun < 15.0
     with (folder / "hangs.lock").open("a") as held:
@@ -172,11 +172,11 @@ def test_hanging_file_is_ended(folder: Path) -> None:
 def test_crash_and_greed_are_told_and_the_next_problem_is_solved(folder: Path) -> None:
     """A file that ends its process, or makes the solver say what is not so, spoils no other: a new process is started where need be."""
     with SharingProcess(folder) as process:
-        with pytest.raises(BadOwnPolicy, match=r"^crashes: its process ended with exit code 3: so long$"):
-            process.solve("crashes", PROBLEM)
-        assert process.solve("fair", PROBLEM).objective > 0
+        with pytest.raises(BadOwnPolicy, match=r"^crashes\.py: its process ended with exit code 3: so long$"):
+            process.solve("crashes.py", PROBLEM)
+        assert process.solve("fair.py", PROBLEM).objective > 0
         with pytest.raises(BadOwnPolicy, match=r"^greedy\.py: it gives more than there is$"):
-            process.solve("greedy", PROBLEM)
+            process.solve("greedy.py", PROBLEM)
 
 
 def answering(said: bytes) -> tuple[str, ...]:
@@ -220,14 +220,14 @@ def shares_of(alone: list[list[int]], objective: float = 1.0) -> bytes:
 def test_answers_are_not_believed(said: bytes, sentence: str) -> None:
     """G12: whatever a process says that ran a stranger's code, no job and no pool gives more than there is."""
     with SharingProcess(command=answering(said)) as process, pytest.raises(BadOwnPolicy) as told:
-        process.solve("own", PROBLEM, 20.0)
-    assert str(told.value).startswith(f"own: {sentence}")
+        process.solve("own.py", PROBLEM, 20.0)
+    assert str(told.value).startswith(f"own.py: {sentence}")
 
 
 def test_right_answer_is_taken() -> None:
     """So that the refusals above mean something."""
     with SharingProcess(command=answering(shares_of([[MILLIONTHS, 0], [0, 0], [0, 5]]))) as process:
-        shares = process.solve("own", PROBLEM, 20.0)
+        shares = process.solve("own.py", PROBLEM, 20.0)
     assert [[MILLIONTHS, 0], [0, 0], [0, 5]] == shares.alone.tolist()
 
 
@@ -248,10 +248,21 @@ def test_policies_that_are_built_in_are_solved_there_too(process: SharingProcess
     assert solve_shares("max_min", problem).alone.tolist() == process.solve("max_min", problem).alone.tolist()
     wrong = replace(problem, classes=(replace(problem.classes[0], weight=0.0), *problem.classes[1:]))
     with pytest.raises(BadProblem, match="its weight is 0"):
-        process.solve("fair", wrong)
+        process.solve("fair.py", wrong)
+
+
+def test_file_may_be_called_as_a_policy_of_ours(tmp_path: Path) -> None:
+    """A file `sjf.py` is that file, and `sjf` is ours; a name that is neither is told."""
+    (tmp_path / "sjf.py").write_text("def objective(shares:", encoding="utf-8")
+    with SharingProcess(tmp_path) as process:
+        with pytest.raises(BadOwnPolicy, match=r"^sjf\.py: it does not load: SyntaxError"):
+            process.solve("sjf.py", PROBLEM)
+        assert "greedy" == process.solve("sjf", drawn(2, is_by_job=True)).by
+        with pytest.raises(NotSolved, match=r"^sfj: there is no such policy"):
+            process.solve("sfj", PROBLEM)
 
 
 def test_without_a_folder_there_is_no_policy_of_ones_own() -> None:
     """A process that was started without one loads no file."""
-    with SharingProcess() as process, pytest.raises(NotSolved, match=r"^fair: there is no such policy"):
-        process.solve("fair", PROBLEM)
+    with SharingProcess() as process, pytest.raises(NotSolved, match=r"^fair\.py: there is no such policy"):
+        process.solve("fair.py", PROBLEM)

@@ -29,6 +29,9 @@ class Policy(Struct, frozen=True):
     """What an operator gets, for `mizzen policy list`."""
     is_by_job: bool = False
     """Whether it reads the steps, age, order or promise of a job: each class is then one job."""
+    reads_prices: bool = False
+    reads_entities: bool = False
+    """Whether jobs of two entities are told apart where they are alike in all else."""
     is_whole: bool = False
     """Whether it gives a job all of its time in one column: like pools stay apart for it, as such a job is in one region."""
 
@@ -59,19 +62,27 @@ _LIST = (
         "hierarchical_fair",
         hierarchical_fair,
         "water-filling among entities by weight, then among jobs",
+        reads_entities=True,
     ),
     Policy(
         "hierarchical_fifo",
         hierarchical_fifo,
         "water-filling among entities, first come first served in each",
         is_by_job=True,
+        reads_entities=True,
     ),
     Policy("isolated", isolated, "an equal part of every type for every job"),
     Policy("makespan", makespan, "the last job ends as early as can be", is_by_job=True),
     Policy("max_min", max_min, "max-min fairness: the worst-off job is as fast as can be"),
     Policy("max_min_agnostic", max_min_agnostic, "the same, as if all GPUs were alike"),
     Policy("max_throughput", max_throughput, "the most steps a second in total, whoever makes them"),
-    Policy("min_cost", min_cost, "the most steps for a dollar, with promises kept", is_by_job=True),
+    Policy(
+        "min_cost",
+        min_cost,
+        "the most steps for a dollar, with promises kept",
+        is_by_job=True,
+        reads_prices=True,
+    ),
     Policy(
         "sjf", sjf, "shortest job first, each on its fastest type with room", is_by_job=True, is_whole=True
     ),

@@ -21,6 +21,10 @@ WHOLE = 1e-6
 where jobs tie: such jobs share their places."""
 
 
+VARIABLES_MAX = 4_000_000
+"""A programme of 2,000 jobs on 48 GPUs has as many nearly, and takes a gigabyte and a third of a minute."""
+
+
 class _Places(Struct, frozen=True):
     """The variables: how many jobs of a class are in a place of a group of GPUs."""
 
@@ -82,11 +86,16 @@ def _grouped(problem: SharingProblem) -> _Groups:
 
 
 def _places(problem: SharingProblem, groups: _Groups) -> _Places:
-    parts = []
+    parts, variables = [], 0
     for group in range(len(groups.pools)):
         classes = np.flatnonzero(np.isfinite(groups.seconds[:, group]))
         jobs = int(problem.counts[classes].sum())
         most = -(-jobs // max(1, int(groups.gpus[group])))
+        variables += most * len(classes)
+        if variables > VARIABLES_MAX:
+            raise BadProblem(
+                f"AlloX cannot match {jobs} jobs on so few GPUs: they have {variables} places, and {VARIABLES_MAX} are the most"
+            )
         places = np.repeat(np.arange(1, most + 1, dtype=np.int64), len(classes))
         parts.append((np.tile(classes, most), np.full(len(places), group, dtype=np.int64), places))
     classes, group_of, places = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))

@@ -16,11 +16,13 @@ import numpy as np
 
 from core.sharing.faces import chosen
 from core.sharing.gathering import Gathered, gathered
-from core.sharing.policies.max_min import level_programme
+from core.sharing.policies.max_min import highest_level
 from core.sharing.problem import BadProblem, Floats, SharingProblem
 from core.sharing.programmes import Programme, Solution, Steps
 from core.sharing.times import Times, times_of
 
+LEAST = 1e-7
+"""The least part of its fastest speed that a job is taken to need: a tenth of a millionth of its time, which no share can tell."""
 WIDER = 1.0 + 1e-6
 """By how much the bound that a programme gave is raised before it is relied on."""
 
@@ -36,8 +38,9 @@ def makespan(problem: SharingProblem) -> Steps:
                 f"{one.name}: how many steps it has left is not known, and the policy ends all of them together"
             )
     # The speeds with which all jobs end when the longest does that has its fastest hardware to itself: nothing ends earlier.
-    longest = float((problem.steps / np.where(problem.runs, problem.speeds, 0.0).max(axis=1)).max())
-    speeds = problem.steps / longest
+    fastest = np.where(problem.runs, problem.speeds, 0.0).max(axis=1)
+    longest = float((problem.steps / fastest).max())
+    speeds = np.maximum(problem.steps / longest, LEAST * fastest)
     few, few_times, level = yield from _level(problem, speeds)
     times = times_of(problem)
     if problem.last is None:
@@ -59,11 +62,11 @@ def _level(
     """
     few = gathered(problem, np.zeros(len(speeds)))
     times = times_of(few.problem)
-    solution = yield level_programme(times, few.mean(problem.counts, speeds))
-    bound = min(1.0, solution.objective * WIDER)
+    level = yield from highest_level(times, few.mean(problem.counts, speeds))
+    bound = min(1.0, level * WIDER)
     exact = gathered(problem, bound * speeds)
     if len(exact.problem.classes) == len(few.problem.classes):
-        return few, times, min(1.0, solution.objective)
+        return few, times, min(1.0, level)
     times = times_of(exact.problem)
-    solution = yield level_programme(times, exact.mean(problem.counts, speeds))
-    return exact, times, min(1.0, solution.objective)
+    level = yield from highest_level(times, exact.mean(problem.counts, speeds))
+    return exact, times, min(1.0, level)

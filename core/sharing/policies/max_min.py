@@ -6,12 +6,14 @@ GPUs: a job of weight 2 gets twice the speed, and one that takes four GPUs gets 
 Source: OSDI 2020, section 4.1 (LAS). Agnostic: the same with all speeds equal, as schedulers do that know no hardware.
 """
 
+from collections.abc import Generator
+
 import numpy as np
 from msgspec.structs import replace
 
 from core.sharing.faces import chosen
 from core.sharing.problem import Column, Floats, SharingProblem, merged, split_again
-from core.sharing.programmes import LinearProgramme, Rows, Steps
+from core.sharing.programmes import LinearProgramme, Programme, Rows, Solution, Steps
 from core.sharing.times import Times, times_of
 
 
@@ -19,8 +21,7 @@ def max_min(problem: SharingProblem) -> Steps:
     """Return the shares with the highest least speed; among these, those with the most total speed."""
     times = times_of(problem)
     units = units_of(problem)
-    solution = yield level_programme(times, units)
-    level = solution.objective
+    level = yield from highest_level(times, units)
     values, by = yield from chosen(times, level * units)
     return times.shares(values, level, by)
 
@@ -57,13 +58,26 @@ def max_min_agnostic(problem: SharingProblem) -> Steps:
     shares = split_again(found, split)
     alone = np.zeros(problem.speeds.shape, dtype=np.int64)
     alone[every, fastest] = shares.alone
-    return replace(shares, alone=alone)
+    return replace(shares, alone=alone, together=problem.none_together)
 
 
 def units_of(problem: SharingProblem) -> Floats:
     """Return the speed of a job of each class at level 1. (classes,) steps a second."""
     found: Floats = problem.proportional_speeds * problem.weights / problem.widths
     return found
+
+
+def highest_level(times: Times, units: Floats) -> Generator[Programme, Solution, float]:
+    """Return the highest level at which each class has its unit times the level.
+
+    units   (classes,) steps a second of a job at level 1
+
+    An equal part of the fleet for each job is possible, so what is solved is by how much more than that each can have. That is 1 and more,
+    whatever the units are, and a solver's tolerance is of 1.
+    """
+    equal = float((times.problem.isolated_speeds / units).min())
+    solution = yield level_programme(times, equal * units)
+    return equal * solution.objective
 
 
 def level_programme(times: Times, units: Floats) -> LinearProgramme:

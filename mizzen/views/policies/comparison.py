@@ -72,7 +72,7 @@ def play(what: Comparison, policy: str) -> Compared:
         return _played(what, policy, partial(solve_shares, policy), is_by_job=POLICIES[policy].is_by_job)
     path = Path(policy)
     with SharingProcess(path.parent) as process:
-        return _played(what, policy, partial(process.solve, path.stem), is_by_job=True)
+        return _played(what, policy, partial(process.solve, path.name), is_by_job=True)
 
 
 def _played(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from core.sharing.policies import POLICIES
 from core.sharing.policies.max_min import level_programme, units_of
 from core.sharing.problem import Floats, merged
-from core.sharing.programmes import Cone, ConicProgramme, LinearProgramme, Matrix, Solution
+from core.sharing.programmes import Cone, ConicProgramme, LinearProgramme, Matrix, Rows, Solution
 from core.sharing.times import times_of
 from runtime.errors import NotSolved
 from runtime.solvers.linear import INTERIOR_POINT, SIMPLEX
@@ -149,8 +149,37 @@ def test_wrong_answer_of_a_solver_is_passed_over() -> None:
         values: Floats = right.values * 0.9
         return checked(programme, values, right.prices, "mistaken")
 
-    shares = solve_shares("max_min", of_speeds([[40, 10], [12, 4]], [1, 1]), [mistaken, *LINEAR[1:]])
+    problem = of_speeds([[40, 10], [12, 4]], [1, 1])
+    shares = solve_shares("max_min", problem, [mistaken, *LINEAR[1:]])
     assert INTERIOR_POINT == shares.by
+    assert solve_shares("max_min", problem).objective == pytest.approx(shares.objective, rel=1e-6)
+
+
+def test_answer_is_feasible_and_the_best_or_is_none() -> None:
+    """G31: a linear answer that misses a row by 2e-6, or is 2e-6 below the best, is refused; half of that is a solver's tolerance."""
+    from runtime.solvers.linear import checked
+
+    rows = Rows(2)
+    rows.add(np.array([0, 0]), np.array([0, 1]), 1.0, -np.inf, 1.0, 1)
+    programme = rows.programme(np.array([1.0, 2.0]), np.zeros(2), np.ones(2))
+    prices = np.array([2.0])
+    assert 2.0 == checked(programme, np.array([0.0, 1.0]), prices, "").objective
+    assert checked(programme, np.array([1e-6, 1.0 - 1e-6]), prices, "").objective < 2.0
+    with pytest.raises(NotSolved, match="misses a row"):
+        checked(programme, np.array([4e-6, 1.0]), prices, "")
+    with pytest.raises(NotSolved, match="below the best"):
+        checked(programme, np.array([4e-6, 1.0 - 4e-6]), prices, "")
+    with pytest.raises(NotSolved, match="below the best"):
+        checked(programme, np.array([0.0, 1.0]), np.array([3.0]), "")
+
+
+@pytest.mark.parametrize(("jobs", "weight"), [(15_000, 5.0), (3, 1e7), (3, 1e-6)])
+def test_a_tolerance_is_of_the_level(jobs: int, weight: float) -> None:
+    """However small or large levels are by their units, the best is found to a millionth of itself."""
+    problem = of_speeds([[1.0]], [2], weight=[weight], count=[jobs])
+    assert 2 / jobs / weight == pytest.approx(solve_shares("max_min", problem).objective, rel=1e-6)
+    makespan = of_speeds([[1.0]] * 40, [2], steps=[weight] * 40)
+    assert 20.0 * weight == pytest.approx(solve_shares("makespan", makespan).objective, rel=1e-6)
 
 
 def test_second_conic_method_answers_when_the_first_fails() -> None:

@@ -97,8 +97,11 @@ def test_near_the_last_shares(name: str) -> None:
 def test_a_job_less_moves_none() -> None:
     """Of eight jobs on two types that are equally fast one ends: the seven have more time than before, and each keeps what it had."""
     problem = of_speeds([[10.0, 10.0]] * 7, [3, 3])
-    # Their prices keep the types apart.
-    columns = tuple(replace(one, price=index) for index, one in enumerate(problem.columns))
+    # Else the types would be one pool.
+    columns = tuple(
+        replace(one, placement=placement)
+        for one, placement in zip(problem.columns, ("", "packed"), strict=True)
+    )
     problem = replace(problem, columns=columns)
     had = np.array([[750_000, 0]] * 4 + [[0, 750_000]] * 3, dtype=np.int64)
     last = Shares(had, np.zeros((0, 2), dtype=np.int64))
