@@ -1,22 +1,33 @@
 """How long shares take to solve, from the list of jobs on: by size, by number of GPU types, and beside the programmes as they are stated.
 
-Jobs of one GPU and a quarter as many GPUs of each type as jobs, as the published figures have them. Where a policy reads steps, no two
-jobs are alike. The references are the same programmes with a row for each job, in cvxpy, timed in the same run.
+Jobs of one GPU and weight 1, and a quarter as many GPUs of each type as jobs, as the published figures have them. Where a policy reads
+steps, no two jobs are alike. The references are the same programmes with a row for each job, in cvxpy, timed in the same run.
 
-source    Gavel's own path, measured on a machine like this (spec/gavel.md, section 6)
+Where a policy reads no steps, these jobs are only 26 classes, one for each model. `max_min_wide_ms` and `water_filling_wide_ms` are of as
+many jobs of 1, 2, 4 and 8 GPUs and weights 1 and 5: up to 208 classes. `hierarchical_fifo_512x3_ms` is of a policy with a class for each
+job, and with up to as many passes: 5 entities of weights 1 to 3. These three have no bar.
+
+source    Gavel's own path, measured on a machine like this (spec/gavel.md, section 6); widths and weights as in its generator (§11)
 """
 
 # rows: G30
 
+import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from msgspec.structs import replace
+
 from bench.support.report import Bar, Findings, Yardstick, at_least, at_most
-from bench.support.sharing.drawn import DrawnJob, aged, drawn_jobs, problem_by_class, problem_by_job
-from core.sharing.problem import Shares, SharingProblem
+from bench.support.sharing.drawn import SEED, DrawnJob, aged, drawn_jobs, problem_by_class, problem_by_job
+from bench.support.sharing.load import HEAVY_PART, HEAVY_WEIGHT, WIDTHS
+from bench.support.sharing.tables import GAVEL_TYPES, gavel_table
+from core.sharing.problem import JobClass, Shares, SharingProblem
 from runtime.solvers.sharing import solve_shares
 
 SIZES = {"128": 128, "512": 512, "2048": 2_048, "10k": 10_000}
@@ -26,6 +37,9 @@ TYPES = (3, 8)
 REFERENCE_JOBS_MAX, PAIR_REFERENCE_JOBS_MAX = 2_048, 128
 """References beyond that take minutes."""
 REPEATS, QUICK_REPEATS = 5, 1
+PARTS = 4
+ENTITIES = 5
+ENTITY_WEIGHT_LEAST, ENTITY_WEIGHT_MOST = 1.0, 3.0
 YARDSTICKS = (
     Yardstick("gavel_max_min_2048_ms", 42.0, "ECOS by cvxpy, 3 types", beside="max_min_2048x3_ms"),
     Yardstick(
@@ -65,6 +79,13 @@ def run(directory: Path, *, is_quick: bool) -> Findings:
         figures[f"space_{label}_ms"] = seconds * 1_000
         if count <= PAIR_REFERENCE_JOBS_MAX:
             gaps += _reference("max_min", paired(jobs), shares, figures, f"space_{label}")
+    wide = drawn_jobs(sizes["10k"])
+    for name in ("max_min", "water_filling"):
+        seconds, _ = _timed(name, _wide, wide, repeats)
+        figures[f"{name}_wide_ms"] = seconds * 1_000
+    figures["wide_classes"] = float(len(_wide(wide).classes))
+    seconds, _ = _timed("hierarchical_fifo", _with_entities, drawn_jobs(sizes["512"]), min(repeats, 2))
+    figures["hierarchical_fifo_512x3_ms"] = seconds * 1_000
     figures["gap_max"] = max(gaps)
     return Findings(figures, _bars(figures), list(YARDSTICKS))
 
@@ -100,6 +121,45 @@ def _reference(
 
 def _aged(jobs: Sequence[DrawnJob], build: Build) -> SharingProblem:
     return aged(build(jobs))
+
+
+def _wide(jobs: Sequence[DrawnJob]) -> SharingProblem:
+    """Return the problem of these jobs on 8 types with widths and weights drawn to them, and of each type a quarter of the GPUs wanted.
+
+    Where a model was not measured on several GPUs, each adds as much as the first.
+    """
+    dice = random.Random(SEED)
+    counts: Counter[tuple[str, int, float]] = Counter()
+    for job in jobs:
+        drawn = dice.random()
+        gpus = next(width for limit, width in WIDTHS if drawn < limit)
+        weight = HEAVY_WEIGHT if dice.random() < HEAVY_PART else 1.0
+        counts[job.model, gpus, weight] += 1
+    single = problem_by_class(jobs, max(TYPES))
+    table, row_of = gavel_table(), {one.name: index for index, one in enumerate(single.classes)}
+    classes, rows = [], []
+    for (model, gpus, weight), count in sorted(counts.items()):
+        classes.append(JobClass(f"{model}/{gpus}/{weight:g}", gpus=gpus, count=count, weight=weight))
+        one = table.alone[model, 1]
+        several = table.alone.get((model, gpus), {})
+        grows = [several.get(name, gpus * one[name]) / one[name] for name in GAVEL_TYPES]
+        # A type beyond the three that were measured is a multiple of one of them for a model, whatever the width.
+        rows.append(single.speeds[row_of[model]] * np.resize(grows, max(TYPES)))
+    wanted = sum(one.gpus * one.count for one in classes)
+    gpus_of_type = max(WIDTHS[-1][1], wanted // PARTS)
+    return SharingProblem(
+        tuple(classes), single.columns, (gpus_of_type,) * len(single.columns), np.array(rows)
+    )
+
+
+def _with_entities(jobs: Sequence[DrawnJob]) -> SharingProblem:
+    """Return the problem of these jobs on three types, a class for each, of entities with weights."""
+    dice = random.Random(SEED)
+    problem = problem_by_job(jobs)
+    names = [f"{number}" for number in range(ENTITIES)]
+    weights = tuple((name, dice.uniform(ENTITY_WEIGHT_LEAST, ENTITY_WEIGHT_MOST)) for name in names)
+    classes = tuple(replace(one, entity=dice.choice(names)) for one in problem.classes)
+    return replace(problem, classes=classes, entity_weights=weights)
 
 
 def _bars(figures: dict[str, float]) -> list[Bar]:

@@ -4,8 +4,9 @@ Jobs of one GPU and equal weight share one to three GPUs of each of three types.
 between a tenth and ten times. Its gain is its true speed with the shares that the lie gives, relative to that of the truth; the best of 20
 lies counts. Lies and jobs are the same for both policies.
 
-An equal part is 1/n of every pool, and no more time than there is. Max-min promises it; the strategy-proof mechanism does not, as jobs
-pay: it promises 1/e of the proportionally fair speed. How many jobs of it are below their part is told beside.
+An equal part is 1/n of every pool, and no more time than there is. Max-min promises it, and `sharing_incentive_broken` is the number of jobs
+of max-min alone that are below it. The strategy-proof mechanism does not promise it, as jobs pay: it promises 1/e of the proportionally fair
+speed. `below_equal_part_strategy_proof` is how many of its jobs are below, and has no bar.
 
 source    OSDI 2020, section 4.4: max-min keeps the sharing incentive and is not strategy-proof
 """

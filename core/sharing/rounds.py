@@ -15,15 +15,26 @@ job that was overdue before it; where gangs do not pack, x is smaller by the par
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from typing import Protocol
 
 from msgspec import Struct
 
-from core.sharing.accounts import Accounts, Place, Targets
+from core.sharing.accounts import Place, Targets
 from core.sharing.problem import MILLIONTHS, Shares, SharingProblem
 
 STAY = 2.0
 """Rounds of lag by which a job is preferred where it runs, because a move costs a checkpoint and a restore. At 60 s a move, 2 rounds
 brought the makespan of a trace of 100 jobs from 20.9 to 18.6 h; one-GPU jobs fell 4.5 rounds behind at most where they fell 2.7."""
+
+
+class Owed(Protocol):
+    """What a round reads of the accounts (core/sharing/accounts.py)."""
+
+    def lag(self, job: str, place: Place) -> float:
+        """Return the rounds owed less those received."""
+
+    def overdue(self, job: str) -> int | None:
+        """Return since which round the job waits, if it is overdue."""
 
 
 class Run(Struct, frozen=True):
@@ -113,9 +124,7 @@ class _Entry(Struct, frozen=True, order=True):
     place: Place
 
 
-def chosen(
-    present: Present, accounts: Accounts, running: Sequence[Run] = (), stay: float = STAY
-) -> list[Run]:
+def chosen(present: Present, accounts: Owed, running: Sequence[Run] = (), stay: float = STAY) -> list[Run]:
     """Return the runs of the next round.
 
     accounts   the targets are owed for this round already
@@ -141,13 +150,13 @@ def chosen(
         left[pool] -= width
     for entry in queue:
         if entry.job not in run_of and not entry.place.beside and any(left):
-            _make_room(present, lags, entry, run_of, left)
+            _place_again(present, lags, entry, run_of, left)
     runs = list(dict.fromkeys(run_of.values()))
     waiting = [job for job in present.class_of if job not in run_of]
     return [*runs, *filled(present, runs, waiting, running)]
 
 
-def _queue(present: Present, accounts: Accounts, lags: "_Lags") -> list[_Entry]:
+def _queue(present: Present, accounts: Owed, lags: "_Lags") -> list[_Entry]:
     queue = []
     for job, places in present.targets.items():
         since = accounts.overdue(job)
@@ -160,6 +169,18 @@ def _queue(present: Present, accounts: Accounts, lags: "_Lags") -> list[_Entry]:
                 lag += partner[1]
             queue.append(_Entry(inf if since is None else since, -lag, -target, job, place))
     return sorted(queue)
+
+
+def _place_again(
+    present: Present, lags: "_Lags", entry: _Entry, run_of: dict[str, Run], left: list[int]
+) -> None:
+    """Let a job that was passed over run where there is room by now, or where another can make room."""
+    pool, width = present.pool_of[entry.place.column], present.width(entry.job)
+    if width > left[pool]:
+        _make_room(present, lags, entry, run_of, left)
+        return
+    run_of[entry.job] = Run((entry.job,), entry.place.column)
+    left[pool] -= width
 
 
 def _make_room(
@@ -225,7 +246,7 @@ def idle_gpus(present: Present, runs: Sequence[Run], waiting: Iterable[str]) -> 
 class _Lags:
     """The lags of jobs, with more where they ran in the round before."""
 
-    def __init__(self, present: Present, accounts: Accounts, running: Sequence[Run], stay: float) -> None:
+    def __init__(self, present: Present, accounts: Owed, running: Sequence[Run], stay: float) -> None:
         self._present, self._accounts, self._stay = present, accounts, stay
         self._run_of = {job: run for run in running for job in run.jobs}
         self._place_of = {job: present.place(run, job) for job, run in self._run_of.items()}

@@ -6,7 +6,7 @@ import pytest
 
 from bench import estimator, profile
 from bench.support.report import Findings
-from bench.support.sharing.tables import made_up_table
+from bench.support.sharing.tables import gavel_table, made_up_table
 
 
 @pytest.fixture(params=[estimator, profile], ids=["estimator", "profile"])
@@ -37,4 +37,12 @@ def test_what_ran_is_no_error_of_an_estimate() -> None:
     """G28: with every run made, only pairs with the ten models that are no reference are estimated: thirty numbers of each model."""
     found = estimator.found(made_up_table(), range(1), 1.0)
     assert 26 * 10 * 3 == len(found.errors)
+    assert 10 * 10 * 3 == len(found.stranger_errors)
     assert 10 * 10 * 3 == len(found.pair_errors)
+
+
+def test_a_copy_of_a_reference_has_no_error() -> None:
+    """G28: with every run made the whole error is of the ten strangers, on whatever speeds; so it is more over these than over all."""
+    found = estimator.found(gavel_table(), range(2), 1.0)
+    assert 0.0 < sum(found.stranger_errors) == pytest.approx(sum(found.errors))
+    assert 2 * 10 * 10 * 3 == len(found.stranger_errors) < len(found.errors)

@@ -12,4 +12,6 @@ def test_lies_pay_under_one_policy_alone(tmp_path: Path) -> None:
         bar.name: bar.met for bar in found.bars
     }
     assert found.figures["gain_max_min"] > 0.01
+    assert found.figures["below_equal_part_max_min"] == found.figures["sharing_incentive_broken"]
+    assert found.figures["below_equal_part_strategy_proof"] > 0, "jobs pay there, which no bar counts"
     assert found.figures["speed_over_equal_part_max_min"] > 1.0

@@ -40,7 +40,7 @@ class Kind(Struct, frozen=True):
 
 
 class Error(Struct, frozen=True):
-    """How far a job is from its targets, after so many rounds."""
+    """How far a job is from its targets, or from one of them, after so many rounds."""
 
     owed: float
     received: float
@@ -132,6 +132,15 @@ def errors(present: Present, received: Received, rounds: int) -> list[Error]:
         Error(rounds * sum(places.values()), float(sum(received[job, place] for place in places)))
         for job, places in present.targets.items()
         if places
+    ]
+
+
+def place_errors(present: Present, received: Received, rounds: int) -> list[Error]:
+    """Return the error of each job in each of its places."""
+    return [
+        Error(rounds * target, float(received[job, place]))
+        for job, places in present.targets.items()
+        for place, target in places.items()
     ]
 
 

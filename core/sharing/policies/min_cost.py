@@ -12,6 +12,8 @@ missing are as few as can be in total, if equal those of the ones due later; and
 2. Of those with a part of their speed, the one that is due last. What it had goes to the others, and so on, up to `PASSES_MAX` times.
 3. When none has a part, those with nothing: no GPU is left for them.
 
+Of all that were given up, the `TRIED_AGAIN_MAX` that are due first are tried once more, one by one.
+
 Source: OSDI 2020, section 4.2; Charnes and Cooper, Programming with linear fractional functionals, 1962.
 """
 
@@ -25,6 +27,8 @@ from core.sharing.problem import Floats, Ints, SharingProblem
 from core.sharing.programmes import LinearProgramme, Programme, Rows, Solution, Steps
 from core.sharing.times import Times, times_of
 
+TRIED_AGAIN_MAX = 16
+"""One programme each."""
 PASSES_MAX = 16
 """Programmes that look which promises can be kept. Each but the first saves a promise at best, and a policy is solved every round."""
 FIRST = 1e-3
@@ -105,6 +109,13 @@ def _kept(times: Times, needs: Floats) -> Generator[Programme, Solution, tuple[F
         if not has_part:
             break
         is_open[max(has_part, key=lambda one: (classes[one].within, classes[one].order, one))] = False
+    # One that was given up may fit after all, since others were given up after it.
+    given_up = np.flatnonzero((needs > 0) & ~is_beyond & ~is_kept).tolist()
+    for index in sorted(given_up, key=lambda one: (classes[one].within, classes[one].order, one))[
+        :TRIED_AGAIN_MAX
+    ]:
+        solution = yield _least_missing(times, np.where(is_kept, needs, 0.0), needs, np.array([index]))
+        is_kept[index] = solution.values[times.count] >= 1.0 - MISSED
     broken = []
     for index in np.flatnonzero((needs > 0) & ~is_kept).tolist():
         one = classes[index]

@@ -80,6 +80,19 @@ def test_overdue_after_patience() -> None:
     assert accounts.overdue("a") is None
 
 
+def test_overdue_by_what_is_owed_in_all_places() -> None:
+    """G21: a job that is owed half a round in each of two places is owed a round; one that had too much in a third is not owed less."""
+    accounts = Accounts()
+    targets = {"a": {HERE: 0.25, THERE: 0.25, BESIDE: 0.1}}
+    accounts.owe(targets)
+    accounts.receive("a", BESIDE, 4.0)
+    for _ in range(PATIENCE):
+        accounts.owe(targets)
+    assert accounts.overdue("a") is None
+    accounts.owe(targets)
+    assert 2 == accounts.overdue("a")
+
+
 def test_an_account_that_is_closed_is_empty() -> None:
     """A job that ended leaves nothing to a later one of the same id."""
     accounts = Accounts()

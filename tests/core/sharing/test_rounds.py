@@ -10,13 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from core.sharing.accounts import PATIENCE, Accounts, Place
-from core.sharing.problem import MILLIONTHS, PairSpeeds, Shares, SharingProblem
+from core.sharing.problem import MILLIONTHS, Column, JobClass, PairSpeeds, Shares, SharingProblem
 from core.sharing.rounds import Present, Run, chosen, filled
 from tests.core.sharing.instances import BATCHES, drawn, of_speeds
 
 VECTOR = ((0.6, 0.4, 0.0), (0.2, 0.6, 0.2), (0.2, 0.0, 0.8))
 """Vector B of the published examples: the shares of three jobs on three types."""
 SHORTFALL_MAX = 6.0
+GANG_INSTANCES = 40
 
 
 def present_of(
@@ -118,6 +119,24 @@ def test_no_job_runs_where_it_should_not_while_its_type_is_free(seeds: range) ->
                     assert [] == [place for place in places if left[place.column] >= present.width(job)], seed
 
 
+def test_gangs_fit_and_are_where_they_should() -> None:
+    """G19: as above with jobs of 1, 2 and 4 GPUs on two or three pools, of which some make room for others."""
+    moved = 0
+    for seed in range(GANG_INSTANCES):
+        present = drawn_gangs(seed)
+        for number, (runs, _) in enumerate(play(present, 40), 1):
+            at = columns(runs)
+            left = present.room(runs)
+            assert len(at) == sum(len(run.jobs) for run in runs), (seed, number)
+            assert min(left) >= 0, (seed, number)
+            for job, places in present.targets.items():
+                if Place(at.get(job, -1)) not in places:
+                    fits = [place for place in places if left[place.column] >= present.width(job)]
+                    assert [] == fits, (seed, number, job)
+            moved += len({present.width(job) for job in at}) > 1
+    assert moved > 20 * GANG_INSTANCES, "most rounds have jobs of several widths"
+
+
 def test_idle_gpus_go_by_relative_speed() -> None:
     """A job takes idle GPUs of the type on which it loses least; a type without a speed stays empty."""
     speeds = [[10.0, 9.0, 0.0], [10.0, 2.0, 0.0]]
@@ -134,6 +153,58 @@ def test_a_job_makes_room_for_another() -> None:
     accounts = Accounts()
     accounts.owe(present.targets)
     assert {"j0": 1, "j1": 0} == columns(chosen(present, accounts))
+
+
+def test_a_narrow_job_makes_no_room_for_a_wide_one() -> None:
+    """A job of two GPUs takes no place of a job of one, though both together would gain: it would be cut in two."""
+    # On two GPUs j0 has first choice, then j1 does not fit; j0 could go to the second type.
+    present = present_of(((0.6, 0.4), (0.5, 0.0), (0.0, 0.1)), (2, 2), gpus=[1, 2, 1])
+    accounts = Accounts()
+    accounts.owe(present.targets)
+    runs = chosen(present, accounts)
+    assert min(present.room(runs)) >= 0
+    assert 0 == columns(runs)["j0"]
+
+
+def test_gpus_that_a_wide_job_leaves_serve_another() -> None:
+    """Of two GPUs that j0 leaves one is for j1, and one for j3, which leaves its type to j2 that runs nowhere else."""
+    shares = ((0.5, 0.5, 0.0), (0.4, 0.0, 0.0), (0.0, 0.0, 0.38), (0.37, 0.0, 0.39))
+    present = present_of(shares, (2, 2, 1), gpus=[2, 1, 1, 1])
+    accounts = Accounts()
+    accounts.owe(present.targets)
+    assert {"j0": 1, "j1": 0, "j2": 2, "j3": 0} == columns(chosen(present, accounts))
+
+
+def test_a_job_that_is_owed_more_makes_no_room() -> None:
+    """Two jobs share a type, and one of them another type too: it has what it is owed in both, though it could always be moved on."""
+    present = present_of(((0.5, 0.5), (0.5, 0.0)), (1, 1))
+    *_, (_, received) = play(present, 40)
+    places = ("j0", Place(0)), ("j0", Place(1)), ("j1", Place(0))
+    assert [20, 20, 20] == pytest.approx([received[place] for place in places], abs=SHORTFALL_MAX)
+
+
+def test_a_job_with_many_small_targets_starts_in_time() -> None:
+    """G21: ten targets of .01 are a tenth of each round, so a job is owed one after ten, and waits `PATIENCE` from then on.
+
+    Nowhere is it owed as much as the jobs that hold the ten GPUs; of twelve such jobs, two wait for those that are overdue before them.
+    """
+    part, types = 0.01, 10
+    columns_of_all = tuple(Column("eu", f"type-{number}") for number in range(types))
+    for many in (1, 12):
+        holders = (1.0 - many * part) * np.eye(types)
+        shares = np.concatenate([holders, np.full((many, types), part)])
+        classes = tuple(JobClass(f"j{number}") for number in range(types + many))
+        problem = SharingProblem(classes, columns_of_all, (1,) * types, np.ones(shares.shape))
+        none = np.zeros((0, types), dtype=np.int64)
+        given = Shares(np.rint(shares * MILLIONTHS).astype(np.int64), none)
+        present = Present(problem, [(one.name,) for one in classes], given)
+        first: dict[str, int] = {}
+        for number, (runs, _) in enumerate(play(present, 200), 1):
+            for job in columns(runs):
+                first.setdefault(job, number)
+        starts = sorted(first[f"j{types + index}"] for index in range(many))
+        for before, start in enumerate(starts):
+            assert start <= ceil(1 / (types * part)) + PATIENCE + before + 1, (many, starts)
 
 
 def test_a_wide_job_is_served_first_once_it_is_overdue() -> None:
@@ -166,6 +237,21 @@ def paired(first: int, second: int, together: Sequence[int], alone: Sequence[int
     members = [[f"a{number}" for number in range(first)], [f"b{number}" for number in range(second)]]
     shares = Shares(np.array(alone, dtype=np.int64)[:, None], np.array(together, dtype=np.int64)[:, None])
     return Present(problem, members, shares)
+
+
+def test_a_pair_stands_in_the_queue_with_the_lags_of_both() -> None:
+    """Two that share a GPU are owed four tenths of it each; together that is more than the six tenths of a job that runs alone."""
+    problem = of_speeds([[10.0]] * 3, [1])
+    pair = PairSpeeds(1, 2, np.array([[8.0], [6.0]]))
+    problem = replace(problem, pairs=(pair,))
+    shares = Shares(np.array([[600_000], [0], [0]]), np.array([[400_000]]))
+    present = Present(problem, [("alone",), ("one",), ("other",)], shares)
+    accounts = Accounts()
+    accounts.owe(present.targets)
+    assert {"one": 0, "other": 0} == columns(chosen(present, accounts))
+    # With less owed to the other, the job alone is first.
+    accounts.receive("other", Place(0, "j1"), 0.3)
+    assert {"alone": 0} == columns(chosen(present, accounts))
 
 
 @pytest.mark.parametrize(
@@ -225,3 +311,29 @@ def drawn_shares(seed: int, *, part: float = 1.0) -> Present:
     whole = np.floor(shares * MILLIONTHS).astype(np.int64)
     none = np.zeros((0, len(problem.columns)), dtype=np.int64)
     return Present(problem, [(one.name,) for one in classes], Shares(whole, none))
+
+
+def drawn_gangs(seed: int) -> Present:
+    """Five to nine jobs of 1, 2 and 4 GPUs on two or three pools of 4 to 8, with random shares."""
+    dice = random.Random(f"gangs/{seed}")
+    pools = [dice.choice((4, 4, 6, 8)) for _ in range(dice.randint(2, 3))]
+    widths = [dice.choice((1, 1, 2, 4)) for _ in range(dice.randint(5, 9))]
+    draws = np.random.default_rng(seed)
+    shares = draws.exponential(size=(len(widths), len(pools))) ** 2
+    for _ in range(50):
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
+        used = np.array(widths) @ shares
+        shares *= np.minimum(np.array(pools) / used, 1.0)
+    shares[shares < 0.02] = 0.0
+    speeds = draws.uniform(1, 10, shares.shape).tolist()
+    return present_of(shares.tolist(), pools, speeds, gpus=widths)
+
+
+def test_gpus_that_came_free_go_to_who_was_passed_over() -> None:
+    """G19: a wide job makes room for one and leaves a GPU more; the next that should run there does, and not where it is faster."""
+    present = present_of(
+        ((0.5, 0.5), (0.45, 0.0), (0.4, 0.0)), (2, 3), [[1.0, 1.0], [1.0, 1.0], [1.0, 10.0]], gpus=[2, 1, 1]
+    )
+    accounts = Accounts()
+    accounts.owe(present.targets)
+    assert {"j0": 1, "j1": 0, "j2": 0} == columns(chosen(present, accounts))

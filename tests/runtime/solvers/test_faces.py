@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from core.sharing.problem import MILLIONTHS, Shares, SharingProblem
+from core.sharing.problem import MILLIONTHS, PairSpeeds, Shares, SharingProblem
+from core.sharing.programmes import Rows
+from core.sharing.times import times_of
+from runtime.solvers.linear import solve_linear
 from runtime.solvers.sharing import solve_shares
 from tests.core.sharing.instances import BATCHES, assert_possible, crowded, drawn, job_speeds, of_speeds
 from tests.runtime.solvers.certificates import highest_speed, speeds_before_rounding
@@ -94,6 +97,15 @@ def test_near_the_last_shares(name: str) -> None:
     assert nearer > 10
 
 
+def test_fewest_gpus_move() -> None:
+    """Of all shares that are as fast and as fair, those that are chosen differ from the last in as few GPUs as can be: not in as few jobs."""
+    for seed in range(25):
+        problem = with_pairs_and_gangs(seed)
+        last = some_shares(seed, problem)
+        near = solve_shares("max_min", replace(problem, last=last))
+        assert least_distance(problem, last, near) == pytest.approx(distance(problem, last, near), abs=1e-3)
+
+
 def test_a_job_less_moves_none() -> None:
     """Of eight jobs on two types that are equally fast one ends: the seven have more time than before, and each keeps what it had."""
     problem = of_speeds([[10.0, 10.0]] * 7, [3, 3])
@@ -124,6 +136,29 @@ def with_ties(seed: int) -> SharingProblem:
     return of_speeds(speeds, [2, 2, 2], steps=steps)
 
 
+def with_pairs_and_gangs(seed: int) -> SharingProblem:
+    """Jobs of 1, 2 and 4 GPUs on types that most are equally fast on, and pairs of jobs that may lose nothing: more or fewer GPUs do."""
+    dice = random.Random(f"near/{seed}")
+    widths = [dice.choice((1, 1, 2, 4)) for _ in range(dice.randint(5, 8))]
+    speeds = [
+        [scale * ratio for ratio in (1.0, 1.0, dice.choice((1.0, 0.5)))]
+        for scale in (dice.uniform(1, 10) for _ in widths)
+    ]
+    problem = of_speeds(speeds, [4, 4, 4], gpus=widths)
+    pairs = tuple(
+        PairSpeeds(first, second, np.array([speeds[first], speeds[second]]) * dice.choice((1.0, 0.5, 0.5)))
+        for second in range(len(widths))
+        for first in range(second)
+        if widths[first] == widths[second] and dice.random() < 0.7
+    )
+    # Else types that all are equally fast on would be one pool.
+    columns = tuple(
+        replace(one, placement=placement)
+        for one, placement in zip(problem.columns, ("", "packed", "spread"), strict=True)
+    )
+    return replace(problem, columns=columns, pairs=pairs)
+
+
 def some_shares(seed: int, problem: SharingProblem) -> Shares:
     """Shares that hold: a part of the time of each job somewhere."""
     dice = random.Random(f"last/{seed}")
@@ -140,6 +175,33 @@ def distance(problem: SharingProblem, first: Shares, second: Shares) -> float:
     together = np.abs(first.together - second.together).sum(axis=1)
     widths = [problem.classes[pair.first].gpus for pair in problem.pairs]
     return float((alone.sum() + together @ np.array(widths, dtype=float)) / MILLIONTHS)
+
+
+def least_distance(problem: SharingProblem, last: Shares, found: Shares) -> float:
+    """GPUs by which shares differ at least from the last that are as fast and as fair by max-min as those that were found.
+
+    One programme, with a variable for what each share gains and one for what it loses.
+    """
+    times = times_of(problem)
+    count, classes = times.count, len(problem.classes)
+    every = np.arange(count, dtype=np.int64)
+    of_class, variable, speed = times.speeds
+    relative = speed / problem.proportional_speeds[of_class]
+    rows = Rows(3 * count)
+    times.bound(rows)
+    # What was found is rounded to millionths.
+    kept = 1.0 - 1e-6
+    fair = found.objective * kept * problem.weights * problem.counts / problem.widths
+    rows.add(of_class, variable, relative, fair, np.inf, classes)
+    rows.add(np.zeros_like(variable), variable, relative, total_speed(problem, found) * kept, np.inf, 1)
+    had = times.values(last)
+    rows.add(every, every, 1.0, had, had, count)
+    rows.more(every + count, -1.0)
+    rows.more(every + 2 * count, 1.0)
+    gpus = problem.widths[times.classes]
+    gain = np.concatenate([np.zeros(count), -gpus, -gpus])
+    most = np.concatenate([times.most, times.most, np.maximum(had, times.most)])
+    return -solve_linear(rows.programme(gain, np.zeros(3 * count), most)).objective
 
 
 def total_speed(problem: SharingProblem, shares: Shares) -> float:

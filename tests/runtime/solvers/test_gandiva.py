@@ -57,6 +57,17 @@ def test_pairs_are_kept_while_worth_it() -> None:
     assert ([[500_000, 500_000]], [[0, 0]]) == (shares.alone.tolist(), shares.together.tolist())
 
 
+def test_jobs_of_a_width_are_drawn_beside_each_other() -> None:
+    """G11: of two jobs of each of 40 widths every one has its partner, though in a draw of all 80 two of a width are seldom neighbours."""
+    widths = [width for width in range(1, 41) for _ in range(2)]
+    problem = of_speeds([[1.0]] * len(widths), [40], gpus=widths)
+    pairs = tuple(PairSpeeds(first, first + 1, np.full((2, 1), 0.5)) for first in range(0, len(widths), 2))
+    teams = as_teams(replace(problem, pairs=pairs))
+    assert [(first, first + 1) for first in range(0, len(widths), 2)] == sorted(
+        tuple(sorted(team)) for team in teams
+    )
+
+
 def test_two_take_turns_where_they_cannot_share() -> None:
     """G13: on the K80, where the pair has no speed, each of the two has half of the pair's time alone."""
     problem = paired(0.5)

@@ -61,6 +61,21 @@ def test_what_a_broken_promise_had_goes_to_others() -> None:
     assert (np.array(job_speeds(problem, shares))[[0, 2]] >= 6.0 - 1e-4).all()
 
 
+def test_the_promise_that_is_due_last_is_given_up_first() -> None:
+    """G10: of two with a part of their speed the one due last goes; for the other there is room then, and there is none the other way round.
+
+    On the V100 j0 takes .4 and leaves j2 .6 of the .8 that it needs; on the P100 j1 takes .6 and leaves j3 .4 of .6. Without j3, half of
+    j0 goes to the P100, where it takes twice the time, and j2 has its .8. Without j2 there is no more for j3.
+    """
+    speeds = [[10.0, 5.0], [0.0, 10.0], [10.0, 0.0], [0.0, 10.0]]
+    needs, within = (4.0, 6.0, 8.0, 6.0), (50.0, 60.0, 100.0, 200.0)
+    steps = [need * seconds for need, seconds in zip(needs, within, strict=True)]
+    problem = of_speeds(speeds, [1, 1], steps=steps, within=within)
+    shares = solve_shares("min_cost", problem)
+    assert ["j3"] == [note.split(":")[0] for note in shares.notes if "promise" in note]
+    assert needs[:3] == pytest.approx(job_speeds(problem, shares)[:3], rel=1e-5)
+
+
 @pytest.mark.parametrize("seeds", BATCHES)
 def test_ratio_is_that_of_the_reference(seeds: range) -> None:
     """G10: the best ratio with the promises that are kept; each that is not is named, and none of these could be kept beside the others."""
@@ -113,3 +128,18 @@ def with_promises(seed: int) -> SharingProblem:
         for one, speed in zip(problem.classes, problem.speeds.max(axis=1), strict=True)
     )
     return replace(problem, classes=classes)
+
+
+def test_a_promise_that_was_given_up_too_early_is_kept() -> None:
+    """G10: one of two is given up, then a third that no type can serve beside; with that gone there is room for the first after all."""
+    problem = of_speeds(
+        [[10.0, 0.0], [0.0, 10.0], [10.0, 0.0], [10.0, 10.0]],
+        [1, 1],
+        steps=[300.0, 360.0, 600.0, 1_200.0],
+        within=[50.0, 60.0, 100.0, 200.0],
+    )
+    shares = solve_shares("min_cost", problem)
+    broken = [note.partition(":")[0] for note in shares.notes if "cannot be kept" in note]
+    assert ["j2"] == broken
+    speeds = job_speeds(problem, shares)
+    assert min(speeds[0], speeds[1], speeds[3]) >= 6.0 * (1 - 1e-5)

@@ -10,7 +10,7 @@ from core.sharing.problem import BadProblem, SharingProblem
 from core.sharing.programmes import LinearProgramme, Solution
 from runtime.errors import NotSolved
 from runtime.solvers.linear import solve_linear
-from runtime.solvers.sharing import solve_shares
+from runtime.solvers.sharing import LINEAR, Solver, solve_shares
 from tests.core.sharing.instances import BATCHES, assert_possible, crowded, job_speeds, of_speeds
 from tests.runtime.solvers.certificates import highest_speed, speeds_before_rounding
 
@@ -52,6 +52,41 @@ def test_levels_are_those_of_the_reference(seeds: range, name: str) -> None:
         assert counting.programmes <= 2 * len(problem.classes) + 1
         levels += counting.programmes > 2
     assert levels > len(seeds) / 2
+
+
+@pytest.mark.parametrize("solver", LINEAR)
+def test_levels_are_the_same_by_every_solver(solver: Solver) -> None:
+    """G5, G31: a solver of interior points prices every class a little, and only those with a millionth of the price limit a level."""
+    for seed in range(6):
+        for name in NAMES:
+            problem = crowded(seed, jobs=6, is_by_job=True)
+            expected, levels = (
+                levels_of(problem, job_speeds(problem, solve_shares(name, problem, solvers)))
+                for solvers in (None, [solver])
+            )
+            assert expected == pytest.approx(levels, abs=1e-5)
+
+
+def test_all_that_limit_a_level_stop_at_once() -> None:
+    """G30: of jobs on a full type each has a part of the price by its weight, and however small it is one programme finds them all."""
+    problem = of_speeds([[1.0]] * 5, [2], weight=[1.0, 2.0, 3.0, 5.0, 1e-3])
+    counting = Counting()
+    shares = solve_shares("water_filling", problem, [counting])
+    assert 2 == counting.programmes, "the level, and the choice among shares"
+    assert 2.0 / 11.001 == pytest.approx(job_speeds(problem, shares)[0], abs=1e-5)
+
+
+def test_levels_that_are_close_are_told_apart() -> None:
+    """G5: six jobs in pairs on three types; the levels at which types are full are 2e-4 apart, and at the last two jobs rise alike.
+
+    Taken for saturated at the second level, one of the two has what is left of their type.
+    """
+    weights = [1.0, 1.0, 1.0, 1.0 - 4e-4, 1.0, 1.0 - 8e-4]
+    problem = of_speeds([[1.0, 0, 0]] * 2 + [[0, 1.0, 0]] * 2 + [[0, 0, 1.0]] * 2, [1, 1, 1], weight=weights)
+    speeds = job_speeds(problem, solve_shares("water_filling", problem))
+    by_type = [one / (one + other) for one, other in zip(weights[::2], weights[1::2], strict=True)]
+    expected = [part for one in by_type for part in (one, 1.0 - one)]
+    assert expected == pytest.approx(speeds, abs=1e-5)
 
 
 def test_entities_share_by_weight() -> None:
