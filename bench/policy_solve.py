@@ -12,6 +12,7 @@ source    Gavel's own path, measured on a machine like this (spec/gavel.md, sect
 
 # rows: G30
 
+import argparse
 import random
 import statistics
 import time
@@ -28,6 +29,7 @@ from bench.support.sharing.drawn import SEED, DrawnJob, aged, drawn_jobs, proble
 from bench.support.sharing.load import HEAVY_PART, HEAVY_WEIGHT, WIDTHS
 from bench.support.sharing.tables import GAVEL_TYPES, gavel_table
 from core.sharing.problem import JobClass, Shares, SharingProblem
+from mizzen.views.plots import Curve, draw_lines, figure_option
 from runtime.solvers.sharing import solve_shares
 
 SIZES = {"128": 128, "512": 512, "2048": 2_048, "10k": 10_000}
@@ -55,7 +57,12 @@ YARDSTICKS = (
 Build = Callable[[Sequence[DrawnJob]], SharingProblem]
 
 
-def run(directory: Path, *, is_quick: bool) -> Findings:
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add where the drawing goes."""
+    figure_option(parser)
+
+
+def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
     """Every policy at every size, the smallest first."""
     del directory
     sizes, repeats = (QUICK_SIZES, QUICK_REPEATS) if is_quick else (SIZES, REPEATS)
@@ -87,7 +94,31 @@ def run(directory: Path, *, is_quick: bool) -> Findings:
     seconds, _ = _timed("hierarchical_fifo", _with_entities, drawn_jobs(sizes["512"]), min(repeats, 2))
     figures["hierarchical_fifo_512x3_ms"] = seconds * 1_000
     figures["gap_max"] = max(gaps)
+    if chosen is not None and chosen.figure:
+        chosen.figure.write_text(_drawn(figures, sizes))
     return Findings(figures, _bars(figures), list(YARDSTICKS))
+
+
+def _drawn(figures: dict[str, float], sizes: dict[str, int]) -> str:
+    """Return the milliseconds by number of jobs, on three types, with the references that were timed."""
+    names = ("max_min", "water_filling", "makespan", "finish_time")
+    labels = {f"{name}_{{}}x3_ms": name for name in names} | {"space_{}_ms": "max_min, pairs"}
+    labels |= {
+        f"reference_{name}_{{}}x3_ms": f"{name}, as stated" for name in ("max_min", "makespan", "finish_time")
+    }
+    lines = [
+        Curve(
+            name,
+            [
+                (count, figures[field.format(label)])
+                for label, count in sizes.items()
+                if field.format(label) in figures
+            ],
+        )
+        for field, name in labels.items()
+    ]
+    title = "Solve time by number of jobs, three GPU types"
+    return draw_lines(title, "jobs", "milliseconds", lines, is_logarithmic=True)
 
 
 def _timed(name: str, build: Build, jobs: Sequence[DrawnJob], repeats: int) -> tuple[float, Shares]:

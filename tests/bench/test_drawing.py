@@ -133,6 +133,7 @@ def test_figure_is_the_same_file_again() -> None:
         "fairness",
         "packing",
         "policy_load",
+        "policy_solve",
         "round_length",
         "slo",
     ],
