@@ -16,8 +16,8 @@ from core.sharing.problem import BadProblem, Column, Ints, JobClass, Shares, Sha
 from core.sharing.speeds import SPREAD, Shape, SpeedTable
 
 PRICES = {"v100": 0.74, "p100": 0.43, "k80": 0.135}
-"""Dollars of one GPU for an hour, by type, where a pool names no price: Google Cloud's for preemptible GPUs, as Gavel's scheduler has them
-(stanford-futuredata/gavel, commit c4fa4009)."""
+"""Dollars of one GPU for an hour, by type in small letters, where a pool names no price: Google Cloud's for preemptible GPUs, as Gavel's
+scheduler has them (stanford-futuredata/gavel, commit c4fa4009)."""
 PACKED, SPREAD_OUT = "packed", "spread"
 OVERDUE = 1.0
 """Seconds that a promise has left at least: one that passed unkept is still there, and a policy of promises can name the job."""
@@ -33,6 +33,11 @@ class Pool(Struct, frozen=True):
     """Dollars of one GPU for an hour; None: that of `PRICES`, or 0."""
     node_gpus: int = 0
     """GPUs of one node; 0: not known. A wider job can be spread alone, where placement counts."""
+
+    @property
+    def price_known(self) -> float:
+        """Return dollars of one GPU for an hour; 0 where no price is known."""
+        return PRICES.get(self.gpu_type.casefold(), 0.0) if self.price is None else self.price
 
 
 class JobProgress(Struct, frozen=True):
@@ -67,6 +72,8 @@ def built(
     is_by_job: bool = False,
     has_pairs: bool = False,
     has_placement: bool = False,
+    reads_entities: bool = True,
+    entity_weights: tuple[tuple[str, float], ...] = (),
     last: tuple[SharingProblem, Shares] | None = None,
 ) -> Built:
     """Return the problem of these jobs. Raises BadProblem for a job without a row in the table.
@@ -74,13 +81,16 @@ def built(
     is_by_job       each job is a class: for policies that read steps, age, order or promise (`Policy.is_by_job`)
     has_pairs       two jobs may share GPUs where that is worth it
     has_placement   packed and spread are two columns, of each type for which the table has speeds of both
+    reads_entities  jobs of two entities are two classes, for policies that tell them apart (`Policy.reads_entities`)
+    entity_weights  the weight of each entity by name; one that is not named has weight 1
     last            the shares that hold, and of which problem
     """
     columns, pool_of = _columns(pools, table, has_placement=has_placement)
     groups: dict[tuple[object, ...], list[JobProgress]] = {}
     for one in jobs:
         job = one.job
-        key = (job.id,) if is_by_job else (job.model, job.gpus, job.weight, job.entity)
+        entity = job.entity if reads_entities else ""
+        key = (job.id,) if is_by_job else (job.model, job.gpus, job.weight, entity)
         groups.setdefault(key, []).append(one)
     classes, speeds, shapes = [], [], []
     by_shape: dict[Shape, list[float]] = {}
@@ -95,7 +105,7 @@ def built(
                 _speed(by_type, first.gpus, column, pools[pool])
                 for column, pool in zip(columns, pool_of, strict=True)
             ]
-        classes.append(_by_job(mine[0]) if is_by_job else _by_class(mine))
+        classes.append(_by_job(mine[0]) if is_by_job else _by_class(mine, reads_entities=reads_entities))
         speeds.append(by_shape[shape])
         shapes.append(shape)
     problem = SharingProblem(
@@ -104,6 +114,7 @@ def built(
         tuple(pool.gpus for pool in pools),
         np.array(speeds, dtype=np.float64).reshape(len(classes), len(columns)),
         pool_of,
+        entity_weights=entity_weights,
     )
     if has_pairs:
         problem = replace(problem, pairs=pairs_of(problem, shapes, table))
@@ -131,10 +142,9 @@ def _columns(
     columns, pool_of = [], []
     known = frozenset(table.gpu_types) if has_placement else frozenset()
     for index, pool in enumerate(pools):
-        price = PRICES.get(pool.gpu_type, 0.0) if pool.price is None else pool.price
         is_told_apart = pool.gpu_type + SPREAD in known
         for placement in (PACKED, SPREAD_OUT) if is_told_apart else ("",):
-            columns.append(Column(pool.region, pool.gpu_type, placement, price))
+            columns.append(Column(pool.region, pool.gpu_type, placement, pool.price_known))
             pool_of.append(index)
     return tuple(columns), tuple(pool_of)
 
@@ -148,16 +158,17 @@ def _speed(by_type: dict[str, float], gpus: int, column: Column, pool: Pool) -> 
     return by_type.get(column.gpu_type, 0.0)
 
 
-def _by_class(mine: Sequence[JobProgress]) -> JobClass:
+def _by_class(mine: Sequence[JobProgress], *, reads_entities: bool) -> JobClass:
     job = mine[0].job
     weight = f" weight {job.weight!r}" if job.weight != 1 else ""
-    entity = f" of {job.entity}" if job.entity else ""
+    of = job.entity if reads_entities else ""
+    entity = f" of {of}" if of else ""
     return JobClass(
         f"{job.model} x{job.gpus}{weight}{entity}",
         gpus=job.gpus,
         count=len(mine),
         weight=job.weight,
-        entity=job.entity,
+        entity=of,
         order=min(one.order for one in mine),
     )
 

@@ -56,7 +56,7 @@ class Completed(Struct, frozen=True):
         for first, _ in self.estimated:
             counts[first] = counts.get(first, 0) + 1
         return tuple(
-            f"{shape_text(shape)}: its speeds beside {counts[shape]} models are estimated, as it is most like {like[0]}"
+            f"{shape_text(shape)}: its speeds beside {_models(counts[shape])} are estimated, as it is most like {like[0]}"
             for shape, like in self.likes.items()
             if shape in counts
         )
@@ -69,6 +69,24 @@ def runs_to_make(
     every = tuple((reference, gpu_type) for gpu_type in gpu_types for reference in references)
     drawn = tuple(one for one in every if dice.random() < fraction)
     return drawn or every[:1]
+
+
+def references_of(table: SpeedTable, gpu_types: Sequence[str]) -> tuple[Shape, ...]:
+    """Return jobs that can be references: of each width, those that were all measured beside each other on some of these GPU types.
+
+    The jobs with most measured pairs come first, and each that was measured beside all before it is one. Of a width with only one there is
+    none, as nothing can be compared.
+    """
+    measured: dict[Shape, dict[Shape, None]] = {}
+    for (first, second), pair in sorted(table.together.items()):
+        if any(gpu_type in pair for gpu_type in gpu_types) and {first, second} <= table.alone.keys():
+            measured.setdefault(first, {})[second] = None
+    of_width: dict[int, list[Shape]] = {}
+    for shape in sorted(measured, key=lambda one: (-len(measured[one]), one)):
+        chosen = of_width.setdefault(shape[1], [])
+        if all(other in measured[shape] for other in chosen):
+            chosen.append(shape)
+    return tuple(shape for _, chosen in sorted(of_width.items()) if len(chosen) > 1 for shape in chosen)
 
 
 def completed(
@@ -135,6 +153,10 @@ def filled(keeps: Floats, references: Ints) -> tuple[Floats, Ints]:
     for job in np.flatnonzero(np.isnan(keeps).any(axis=(1, 2))).tolist():
         found[job] = np.where(np.isnan(keeps[job]), _row(keeps, job, order), keeps[job])
     return found, order[:, 0].astype(np.int64)
+
+
+def _models(count: int) -> str:
+    return f"{count} model" if count == 1 else f"{count} models"
 
 
 def _by_distance(keeps: Floats, job: int, references: Ints) -> Ints:

@@ -1,8 +1,8 @@
 """Jobs played over a fleet in rounds, as our mechanism would run them.
 
 At the begin of a round the shares are computed anew where they can have changed, every job is owed its targets, and the runs of the
-round are chosen. Within a round a job completes when its last step is done, and idle GPUs are given away at once. A job that starts
-again, or on other GPUs, makes no headway for as long as a move is charged; its first start is not charged.
+round are chosen. Within a round a job completes when its last step is done, and idle GPUs are given away at once, unless they are to be
+left idle. A job that starts again, or on other GPUs, makes no headway for as long as a move is charged; its first start is not charged.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,18 +22,27 @@ from core.sharing.speeds import SpeedTable
 ROUND_SECONDS = 360.0
 ROUNDS_MAX = 1_000_000
 """More than eleven years of six minutes: a replay that has not ended by then never will."""
+IDLE_ROUNDS_MAX = 1_000
+"""Rounds in a row in which no job runs though some are there, and none is to come. A share of a job that is owed a round less often than
+that is as good as none."""
 EVENTS_MAX = 1_000_000
 """Of one round: a job arrives once and ends once, and no trace is as long."""
 DONE = 1e-9
 """Steps, relative to all of a job's, that may be missing at its completion: sums of floats are exact to less."""
 
 
+class NeverEnds(Exception):
+    """A replay in which some jobs never complete; the text is one sentence for people."""
+
+
 class Fleet(Struct, frozen=True):
-    """The hardware of a replay, and how fast it is."""
+    """The hardware of a replay, how fast it is, and what each entity's part of it weighs."""
 
     pools: tuple[Pool, ...]
     speeds: SpeedTable
     has_placement: bool = False
+    entity_weights: tuple[tuple[str, float], ...] = ()
+    """By name; an entity that is not named has weight 1."""
 
     @property
     def gpus(self) -> int:
@@ -48,6 +57,8 @@ class Chooser(Struct, frozen=True):
     is_by_job: bool = False
     """Whether it reads steps, age or order: each job is a class then, and shares are computed in every round."""
     has_pairs: bool = False
+    reads_entities: bool = True
+    """Whether it tells jobs of two entities apart where they are alike in all else."""
 
 
 class ActiveJob(Struct):
@@ -99,6 +110,8 @@ def built_of(
         is_by_job=chooser.is_by_job,
         has_pairs=chooser.has_pairs,
         has_placement=fleet.has_placement,
+        reads_entities=chooser.reads_entities,
+        entity_weights=fleet.entity_weights,
         last=last,
     )
     speeds = found.problem.isolated_speeds.tolist()
@@ -137,16 +150,19 @@ class Replay:
         round_seconds: float = ROUND_SECONDS,
         charge_seconds: float = 0.0,
         stay: float = STAY,
+        fills: bool = True,
         jumps: bool = True,
     ) -> None:
         """Ready to play.
 
         charge_seconds   what each move costs a job: a checkpoint, a restore, and a start
+        fills            idle GPUs are given to jobs that are owed nothing; without, they stay idle
         jumps            rounds in which the same runs must go on are played as one; without, the outcome is the same
         """
         self._queue = sorted(jobs, key=lambda one: one.arrival)[::-1]
         self._fleet, self._chooser = fleet, chooser
-        self._round, self._charge, self._stay, self._jumps = round_seconds, charge_seconds, stay, jumps
+        self._round, self._charge, self._stay = round_seconds, charge_seconds, stay
+        self._fills, self._jumps = fills, jumps
         self._active: dict[str, ActiveJob] = {}
         self._stints: dict[str, _Stint] = {}
         self._runs: list[Run] = []
@@ -159,10 +175,10 @@ class Replay:
         self._outcomes: list[Outcome] = []
 
     def play(self, until: Sequence[str] = ()) -> Played:
-        """Play until all jobs are complete, or those with these ids."""
+        """Play until all jobs are complete, or those with these ids. Raises NeverEnds."""
         begun = self._queue[-1].arrival if self._queue else 0.0
         wanted = frozenset(until or [job.id for job in self._queue])
-        number, seen = floor(begun / self._round), 0
+        number, seen, idle = floor(begun / self._round), 0, 0
         for _ in range(ROUNDS_MAX):
             wanted -= {one.job.id for one in self._outcomes[seen:]}
             seen = len(self._outcomes)
@@ -174,12 +190,15 @@ class Replay:
             self._arrive(begin)
             if self._active:
                 self._begin(begin)
+            idle = 0 if self._stints or self._queue else idle + 1
+            if idle >= IDLE_ROUNDS_MAX:
+                raise NeverEnds(f"{len(self._active)} jobs never complete: no job has run for {idle} rounds")
             rounds = self._alike(begin)
             number += rounds
             self._within(number * self._round)
             self._end(number * self._round, rounds)
         else:
-            raise AssertionError(f"{len(wanted)} jobs do not complete")
+            raise NeverEnds(f"{len(wanted)} jobs do not complete within {ROUNDS_MAX} rounds")
         outcomes = tuple(self._outcomes)
         return Played(
             outcomes=outcomes,
@@ -215,7 +234,7 @@ class Replay:
             self._solved += 1
         self._accounts.owe(self._present.targets)
         before = self._runs
-        self._runs = chosen(self._present, self._accounts, before, self._stay)
+        self._runs = chosen(self._present, self._accounts, before, self._stay, fills=self._fills)
         stints, self._stints = self._stints, {}
         heirs = _heirs(self._runs, before)
         for run in self._runs:
@@ -276,11 +295,11 @@ class Replay:
             done = [job for job, stint in self._stints.items() if stint.end(self._active[job].steps) <= now]
             for job in done:
                 self._complete(job, now)
-            if self._arrive(now):
+            if self._arrive(now) and self._fills:
                 chooser = replace(self._chooser, has_pairs=False)
                 found = built_of(list(self._active.values()), self._fleet, now, chooser)
                 self._present = Present(found.problem, found.members)
-            if len(self._active) > len(self._stints):
+            if self._fills and len(self._active) > len(self._stints):
                 for run in filled(self._present, self._runs, self._waiting()):
                     self._runs.append(run)
                     self._start(run.jobs[0], run, now, None)

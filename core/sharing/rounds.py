@@ -124,14 +124,18 @@ class _Entry(Struct, frozen=True, order=True):
     place: Place
 
 
-def chosen(present: Present, accounts: Owed, running: Sequence[Run] = (), stay: float = STAY) -> list[Run]:
+def chosen(
+    present: Present, accounts: Owed, running: Sequence[Run] = (), stay: float = STAY, *, fills: bool = True
+) -> list[Run]:
     """Return the runs of the next round.
 
     accounts   the targets are owed for this round already
     running    the runs of the round before, without the jobs that ended
     stay       rounds of lag more for a job where it runs
+    fills      GPUs that the shares leave idle are given away; without, a job runs only in a place where it is owed time, or in a pair
+               that is, so that over time no job has more than its shares
     """
-    lags = _Lags(present, accounts, running, stay)
+    lags = _Lags(present, accounts, running, stay, must_be_owed=not fills)
     queue = _queue(present, accounts, lags)
     left = present.room(())
     run_of: dict[str, Run] = {}
@@ -143,7 +147,7 @@ def chosen(present: Present, accounts: Owed, running: Sequence[Run] = (), stay: 
         run = Run((job,), place.column)
         if place.beside:
             partner = lags.partner(job, place, run_of)
-            if partner is None:
+            if partner is None or not lags.may_run(job, place, partner[0]):
                 continue
             run = Run((job, partner[0]), place.column)
         run_of |= dict.fromkeys(run.jobs, run)
@@ -152,6 +156,8 @@ def chosen(present: Present, accounts: Owed, running: Sequence[Run] = (), stay: 
         if entry.job not in run_of and not entry.place.beside and any(left):
             _place_again(present, lags, entry, run_of, left)
     runs = list(dict.fromkeys(run_of.values()))
+    if not fills:
+        return runs
     waiting = [job for job in present.class_of if job not in run_of]
     return [*runs, *filled(present, runs, waiting, running)]
 
@@ -161,13 +167,14 @@ def _queue(present: Present, accounts: Owed, lags: "_Lags") -> list[_Entry]:
     for job, places in present.targets.items():
         since = accounts.overdue(job)
         for place, target in places.items():
-            lag = lags.lag(job, place)
+            lag, other = lags.lag(job, place), ""
             if place.beside:
                 partner = lags.partner(job, place, {})
                 if partner is None:
                     continue
-                lag += partner[1]
-            queue.append(_Entry(inf if since is None else since, -lag, -target, job, place))
+                lag, other = lag + partner[1], partner[0]
+            if lags.may_run(job, place, other):
+                queue.append(_Entry(inf if since is None else since, -lag, -target, job, place))
     return sorted(queue)
 
 
@@ -195,6 +202,8 @@ def _make_room(
         for place in present.targets[job]:
             other = present.pool_of[place.column]
             if not place.beside and other != present.pool_of[column] and present.width(job) <= left[other]:
+                if not lags.may_run(job, place):
+                    continue
                 loses = lags.lag(job, Place(column)) - lags.lag(job, place)
                 if best is None or (loses, job, place.column) < best:
                     best = loses, job, place.column
@@ -246,8 +255,11 @@ def idle_gpus(present: Present, runs: Sequence[Run], waiting: Iterable[str]) -> 
 class _Lags:
     """The lags of jobs, with more where they ran in the round before."""
 
-    def __init__(self, present: Present, accounts: Owed, running: Sequence[Run], stay: float) -> None:
+    def __init__(
+        self, present: Present, accounts: Owed, running: Sequence[Run], stay: float, *, must_be_owed: bool
+    ) -> None:
         self._present, self._accounts, self._stay = present, accounts, stay
+        self._must_be_owed = must_be_owed
         self._run_of = {job: run for run in running for job in run.jobs}
         self._place_of = {job: present.place(run, job) for job, run in self._run_of.items()}
 
@@ -256,9 +268,22 @@ class _Lags:
         more = self._stay if self._place_of.get(job) == place else 0.0
         return self._accounts.lag(job, place) + more
 
+    def may_run(self, job: str, place: Place, partner: str = "") -> bool:
+        """Return whether the job may run there, alone or with this partner: always, or only if they are owed time."""
+        if not self._must_be_owed:
+            return True
+        owed = self._accounts.lag(job, place)
+        if partner:
+            owed += self._accounts.lag(partner, self._beside(job, place))
+        return owed > 0
+
+    def _beside(self, job: str, place: Place) -> Place:
+        """Return the place of a partner of the job there."""
+        return Place(place.column, self._present.names[self._present.class_of[job]])
+
     def partner(self, job: str, place: Place, taken: Mapping[str, object]) -> tuple[str, float] | None:
         """Return the job that lags most beside this one, with its lag. A job that ran beside it is preferred."""
-        there = Place(place.column, self._present.names[self._present.class_of[job]])
+        there = self._beside(job, place)
         run = self._run_of.get(job)
         best: tuple[str, float] | None = None
         for other in self._present.by_name[place.beside]:

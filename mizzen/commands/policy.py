@@ -2,9 +2,8 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from core.nouns.instant import SECOND
@@ -19,11 +18,17 @@ Source = Annotated[
     Parameter(name="SOURCE", help="A trace, the file of a queue's log, or `global` on the running plane."),
 ]
 Gpus = Annotated[
-    str, Parameter(help="The fleet, as in V100=36,eu/K80=24: GPUs by type, in a region if named.")
+    str,
+    Parameter(
+        help="The fleet, as in V100=36,eu/H100=16x8@2.50: GPUs by type, or nodes and the GPUs of each, in a region if named, behind @ the dollars of one GPU for an hour."
+    ),
 ]
 Speeds = Annotated[
     Path | None,
     Parameter(help="A file of speeds by model and GPU type; of a trace, the one beside it if not named."),
+]
+Entities = Annotated[
+    str, Parameter(help="Weights of entities (tenants), as in ads=2,maps=1; 1 if not named.")
 ]
 Pairs = Annotated[bool, Parameter(negative=(), help="Let two jobs share the same GPUs where that is faster.")]
 
@@ -49,11 +54,13 @@ def solve(
     gpus: Gpus,
     policy: Annotated[str, Parameter(help="Its name, or the file of one of your own.")] = "max_min",
     speeds: Speeds = None,
+    entities: Entities = "",
     pairs: Pairs = False,
     json: Json = False,
 ) -> None:
     """Tell what part of its time each job would have on each type of GPU, if all of them were there now."""
-    from mizzen.views.policies.inputs import input_of, policies_of, pools_of
+    from mizzen.views.policies.inputs import policies_of
+    from mizzen.views.policies.setting import setting_of
     from mizzen.views.policies.shares import lines_of, shares_of, told
 
     names = policies_of(policy)
@@ -61,8 +68,7 @@ def solve(
         raise CommandError(
             "--policy: one policy is solved; `mizzen policy compare` compares several", MISUSED
         )
-    given = input_of(source, speeds, [pool.gpu_type for pool in pools_of(gpus)])
-    found = shares_of(given, pools_of(gpus, given.table.gpu_types), names[0], has_pairs=pairs)
+    found = shares_of(setting_of(source, speeds, gpus, entities, names, pairs=pairs), names[0])
     if json:
         tell_json(told(found))
     else:
@@ -77,18 +83,28 @@ def compare(
     policies: Annotated[
         str, Parameter(help="Which, apart by commas; all if not named. A file is one of your own.")
     ] = "",
-    charge: Annotated[str, Parameter(help="What each move costs a job, as in 30s.")] = "0s",
+    charge: Annotated[
+        str, Parameter(help="What each move costs a job, as in 30s: less than a round.")
+    ] = "0s",
     round_length: Annotated[str, Parameter(name="--round", help="How long a round is.")] = "6m",
+    idle: Annotated[
+        Literal["give", "leave"],
+        Parameter(
+            help="GPUs that the shares leave idle: give them to jobs by speed, or leave them idle. `leave` is for strategy_proof and min_cost."
+        ),
+    ] = "give",
     speeds: Speeds = None,
+    entities: Entities = "",
     pairs: Pairs = False,
     plot: Annotated[Path | None, Parameter(help="Where a drawing goes, as SVG.")] = None,
     workers: Annotated[int, Parameter(help="Policies played at a time; as many as cores if not named.")] = 0,
     json: Json = False,
 ) -> None:
     """Play policies over the same jobs on the same fleet, and tell waits, fairness, makespan, moves and cost of each."""
-    from mizzen.views.policies.comparison import Comparison, compared, lines_of
+    from mizzen.views.policies.comparison import Comparison, compared, lines_of, told
     from mizzen.views.policies.drawing import checked_path, draw
-    from mizzen.views.policies.inputs import input_of, policies_of, pools_of
+    from mizzen.views.policies.inputs import policies_of
+    from mizzen.views.policies.setting import setting_of
 
     names = policies_of(policies)
     charged, length = _seconds(charge, "--charge"), _seconds(round_length, "--round")
@@ -96,22 +112,24 @@ def compare(
         raise CommandError(
             f"--round is {ROUND_SECONDS_MIN:g} s at least, and --workers not less than 0", MISUSED
         )
-    given = input_of(source, speeds, [pool.gpu_type for pool in pools_of(gpus)])
-    pools = pools_of(gpus, given.table.gpu_types)
+    if charged >= length:
+        raise CommandError(
+            f"--charge: a move that costs {charge} leaves no time to work in rounds of {round_length}; make rounds longer with --round",
+            MISUSED,
+        )
+    setting = setting_of(source, speeds, gpus, entities, names, pairs=pairs)
     if plot is not None:
         checked_path(plot)
-    what = Comparison(given.jobs, pools, given.table, charged, length, pairs)
+    what = Comparison(setting, charged, length, idle == "give")
     found = list(compared(what, names, workers or os.cpu_count() or 1))
     if not any(one.summary for one in found):
         raise CommandError(f"{found[0].policy}: {found[0].problem}")
     if plot is not None:
         draw(found, plot)
     if json:
-        tell_json(
-            {"jobs": len(given.jobs), "notes": list(given.notes), "policies": msgspec.to_builtins(found)}
-        )
+        tell_json(told(what, found))
     else:
-        print(*lines_of(found), *given.notes, sep="\n")
+        print(*lines_of(what, found), sep="\n")
 
 
 def _seconds(text: str, option: str) -> float:

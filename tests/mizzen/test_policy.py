@@ -7,39 +7,13 @@ import pytest
 
 from core.sharing.policies import POLICIES
 from mizzen.cli import main
-
-Captured = pytest.CaptureFixture[str]
-SPEEDS = """
-slow: {v100: 10, k80: 8}
-fast: {v100: {1: 20, 2: 36}, k80: {1: 4, 2: 7}}
-"""
-LINES = (
-    ("slow", 1, 36_000, 1.0, 0),
-    ("slow", 1, 36_000, 2.0, 0),
-    ("fast", 1, 72_000, 1.0, 600),
-    ("fast", 2, 72_000, 1.0, 600),
-    ("fast", 1, 7_200, 1.0, 5_000),
-)
+from tests.mizzen.policy_trace import SPEEDS, Captured, five_jobs, told
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> str:
     """Five jobs, and a file of speeds beside them."""
-    (tmp_path / "speeds.yaml").write_text(SPEEDS, encoding="utf-8")
-    lines = (
-        f"{model}\tpython3 main.py\t.\t-n\t0\t{steps}\t{gpus}\t{weight}\t-1\t{arrival}"
-        for model, gpus, steps, weight, arrival in LINES
-    )
-    path = tmp_path / "five.trace"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return str(path)
-
-
-def told(capsys: Captured, *words: str) -> str:
-    """What a command prints."""
-    capsys.readouterr()
-    assert 0 == main(["policy", *words]), capsys.readouterr().err
-    return capsys.readouterr().out
+    return five_jobs(tmp_path)
 
 
 def test_list_names_every_policy(capsys: Captured) -> None:
@@ -104,6 +78,12 @@ def test_broken_promises_are_named(trace: str, capsys: Captured) -> None:
 
 MISTAKES = {
     "--gpus x": "--gpus: 'x' is no number of GPUs of a type; write for example V100=36,eu/K80=24",
+    "--gpus v100=0x8": "--gpus: 'v100=0x8' is no number of GPUs of a type",
+    "--gpus v100=2@0": "--gpus: 'v100=2@0' has no price: more than 0 dollars, as in H100=64@2.50",
+    "--gpus v100=2@free": "--gpus: 'v100=2@free' is no number of GPUs of a type",
+    "--gpus v100=2 --entities ads=2": "--entities: no job is of ads; the jobs here are of no entity, as in any trace",
+    "--gpus v100=2 --charge 10m --round 1m": "--charge: a move that costs 10m leaves no time to work in rounds of 1m; make rounds longer",
+    "--gpus v100=2 --charge 6m": "leaves no time to work in rounds of 6m",
     "--gpus v100=2,v100=3": "--gpus: here/v100 stands twice",
     "--gpus v100=2 --policies maxmin": "there is no policy `maxmin` (did you mean `max_min`?)",
     "--gpus v100=2 --round soon": "--round: soon is no span",

@@ -1,16 +1,14 @@
-"""What a comparison of policies is given on the command line: where the jobs are from, the fleet, and the policies."""
+"""What a comparison of policies is given on the command line: where the jobs are from, their speeds, and the policies."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from core.nouns.ids import GLOBAL_LOG
-from core.sharing.building import Pool
 from core.sharing.jobs import SharingJob
 from core.sharing.policies import POLICIES
-from core.sharing.speeds import BadSpeeds, SpeedTable, with_shapes
+from core.sharing.speeds import SPREAD, BadSpeeds, SpeedTable, with_shapes
 from core.sharing.traces import BadTrace, jobs_of, rows_of
 from mizzen.jobs.section import nearest
 from mizzen.jobs.speeds_file import load_speeds
@@ -19,13 +17,8 @@ from mizzen.views.logs.logged_jobs import logged_jobs
 
 SUFFIX_OF_LOGS = ".sqlite"
 SUFFIX_OF_POLICIES = ".py"
-HERE = "here"
-"""The region of GPUs that name none."""
-GPUS_MAX = 10_000_000
-POOLS_MAX = 1_000
 SPEEDS_BESIDE = ("simulation_throughputs.json", "speeds.yaml")
 """Files of speeds that are looked for beside a trace, and in the folder above."""
-_POOL = re.compile(r"(?:(?P<region>[\w.-]+)/)?(?P<type>[\w.-]+)=(?P<gpus>[0-9]{1,9})")
 
 
 class Input(Struct, frozen=True):
@@ -35,6 +28,8 @@ class Input(Struct, frozen=True):
     table: SpeedTable
     notes: tuple[str, ...] = ()
     """What was left out and what was guessed, a sentence each."""
+    references: SpeedTable | None = None
+    """All that the file of speeds has, where the table is only of the jobs."""
 
 
 def input_of(source: str, speeds: Path | None, gpu_types: Sequence[str]) -> Input:
@@ -45,8 +40,11 @@ def input_of(source: str, speeds: Path | None, gpu_types: Sequence[str]) -> Inpu
     """
     table = _table(speeds) if speeds is not None else None
     if source == GLOBAL_LOG or source.endswith(SUFFIX_OF_LOGS):
-        found = logged_jobs(source, table, gpu_types)
-        return _that_can_run(Input(found.jobs, found.table, found.notes), gpu_types)
+        # Of a type that the file of speeds has, however it is written, the file's name: else a job would have a speed on one of the two alone.
+        names = {name.casefold(): name for name in (table.gpu_types if table is not None else ())}
+        types = [names.get(name.casefold(), name) for name in gpu_types]
+        found = logged_jobs(source, table, types)
+        return _that_can_run(Input(found.jobs, found.table, found.notes, table), types)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -62,31 +60,6 @@ def input_of(source: str, speeds: Path | None, gpu_types: Sequence[str]) -> Inpu
         raise CommandError(f"{source}: {error}") from error
     whole, notes = with_shapes(table, ((job.model, job.gpus) for job in jobs))
     return Input(jobs, whole, notes)
-
-
-def pools_of(text: str, known: Sequence[str] = ()) -> tuple[Pool, ...]:
-    """Return the pools of `V100=36,eu/K80=24`. Types are those of `known`, if any, however they are written. Raises CommandError."""
-    names = {name.casefold(): name for name in known}
-    pools = []
-    for part in text.split(","):
-        match = _POOL.fullmatch(part.strip())
-        if match is None or not 0 < int(match["gpus"]) <= GPUS_MAX:
-            raise CommandError(
-                f"--gpus: {part!r} is no number of GPUs of a type; write for example V100=36,eu/K80=24",
-                MISUSED,
-            )
-        gpu_type = names.get(match["type"].casefold(), match["type"])
-        if known and gpu_type not in known:
-            raise CommandError(
-                f"--gpus: no speeds are known on {gpu_type}; they are on {', '.join(known)}", MISUSED
-            )
-        pools.append(Pool(match["region"] or HERE, gpu_type, int(match["gpus"])))
-    places = [(pool.region, pool.gpu_type) for pool in pools]
-    twice = sorted({place for place in places if places.count(place) > 1})
-    if twice or len(pools) > POOLS_MAX:
-        why = f"{twice[0][0]}/{twice[0][1]} stands twice" if twice else f"{POOLS_MAX} pools are the most"
-        raise CommandError(f"--gpus: {why}", MISUSED)
-    return tuple(pools)
 
 
 def policies_of(text: str) -> tuple[str, ...]:
@@ -115,7 +88,7 @@ def _that_can_run(given: Input, gpu_types: Sequence[str]) -> Input:
         job
         for job in given.jobs
         if any(
-            speed > 0 and gpu_type.casefold() in names
+            speed > 0 and gpu_type.removesuffix(SPREAD).casefold() in names
             for gpu_type, speed in given.table.alone[job.model, job.gpus].items()
         )
     )
@@ -123,7 +96,8 @@ def _that_can_run(given: Input, gpu_types: Sequence[str]) -> Input:
     note = f"left out, for they run on none of the fleet's GPU types: {left_out} jobs"
     if not jobs:
         raise CommandError(f"no job of the log has a speed on {', '.join(sorted(gpu_types))}")
-    return Input(jobs, given.table, (*given.notes, note) if left_out else given.notes)
+    notes = (*given.notes, note) if left_out else given.notes
+    return Input(jobs, given.table, notes, given.references)
 
 
 def _beside(path: Path) -> Path:

@@ -6,12 +6,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from core.sharing.building import Built, JobProgress, Pool, built
+from core.sharing.building import Built, JobProgress, built
 from core.sharing.policies import POLICIES
 from core.sharing.problem import MILLIONTHS, BadProblem, Shares
 from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.text import columns_text
-from mizzen.views.policies.inputs import Input, plain
+from mizzen.views.policies.inputs import plain
+from mizzen.views.policies.setting import Setting
 from runtime.errors import NotSolved
 from runtime.planning.own_policies import solve_own
 from runtime.solvers.sharing import solve_shares
@@ -32,13 +33,23 @@ class Solved(Struct, frozen=True):
         return ["/".join(part for part in place if part) for place in places]
 
 
-def shares_of(given: Input, pools: Sequence[Pool], policy: str, *, has_pairs: bool) -> Solved:
+def shares_of(given: Setting, policy: str) -> Solved:
     """Return what a policy gives all jobs at once. Raises CommandError."""
+    fleet = given.fleet
     progress = [JobProgress(job, job.steps, order=order) for order, job in enumerate(given.jobs)]
     is_own = policy not in POLICIES
     is_by_job = is_own or POLICIES[policy].is_by_job
     try:
-        found = built(progress, pools, given.table, is_by_job=is_by_job, has_pairs=has_pairs)
+        found = built(
+            progress,
+            fleet.pools,
+            fleet.speeds,
+            is_by_job=is_by_job,
+            has_pairs=given.has_pairs,
+            has_placement=fleet.has_placement,
+            reads_entities=is_own or POLICIES[policy].reads_entities,
+            entity_weights=fleet.entity_weights,
+        )
         shares = solve_own(Path(policy), found.problem) if is_own else solve_shares(policy, found.problem)
     except (BadProblem, NotSolved) as error:
         raise CommandError(f"{policy}: {plain(error, policy)}") from error

@@ -50,6 +50,31 @@ def test_like_jobs_are_one_class() -> None:
     assert [PRICES["v100"], 0.2] == [column.price for column in problem.columns]
 
 
+def test_prices_are_found_however_a_type_is_written() -> None:
+    """A type without a price of its own has the known one, in small letters or not; of an unknown type the price is 0."""
+    pools = [Pool("eu", "V100", 4), Pool("us", "v100", 4, price=2.5), Pool("eu", "H100", 4)]
+    assert [PRICES["v100"], 2.5, 0.0] == [pool.price_known for pool in pools]
+    table = SpeedTable({A: {"V100": 1.0, "v100": 1.0, "H100": 1.0}}, {})
+    columns = built(JOBS[:1], pools, table).problem.columns
+    assert [PRICES["v100"], 2.5, 0.0] == [column.price for column in columns]
+
+
+def test_entities_are_told_apart_where_a_policy_reads_them() -> None:
+    """Jobs of two entities that are alike in all else are two classes, or one of no entity: fewer classes are solved sooner."""
+    jobs = [progress("1", entity="ads"), progress("2", entity="maps")]
+    apart = built(jobs, POOLS, TABLE).problem.classes
+    alike = built(jobs, POOLS, TABLE, reads_entities=False).problem.classes
+    assert [("ads", 1), ("maps", 1)] == [(one.entity, one.count) for one in apart]
+    assert [("", 2)] == [(one.entity, one.count) for one in alike]
+
+
+def test_entities_have_the_weights_that_are_given() -> None:
+    """They are the problem's, by name."""
+    weights = (("ads", 2.0), ("maps", 1.0))
+    assert weights == built(JOBS, POOLS, TABLE, entity_weights=weights).problem.entity_weights
+    assert () == built(JOBS, POOLS, TABLE).problem.entity_weights
+
+
 def test_a_class_is_a_job_where_that_is_asked() -> None:
     """Job by job a class has the job's id, steps, ages and order, and the time that its promise has left, at least a second."""
     jobs = [progress("1"), progress("2", within=80.0), progress("3", within=20.0)]

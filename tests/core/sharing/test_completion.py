@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from core.sharing.completion import completed, filled, keeps_of, runs_to_make
+from core.sharing.completion import completed, filled, keeps_of, references_of, runs_to_make
 from core.sharing.speeds import Shape, SpeedTable
 
 TYPES = ("v100", "p100", "k80")
@@ -139,6 +139,33 @@ def test_nothing_is_made_up() -> None:
     once = SpeedTable({**once.alone, NEW: {"v100": 5.0, "k80": 0.0}}, once.together)
     found = completed(once, [NEW], references, TYPES)
     assert {"v100"} == {name for names in found.estimated.values() for name in names}
+
+
+def test_references_were_measured_beside_each_other() -> None:
+    """Of each width the jobs that all ran beside each other, those with most pairs first; one job alone says nothing of others."""
+    table = drawn(6, models=5)
+    shapes = sorted(table.alone)
+    assert shapes == sorted(references_of(table, TYPES))
+    together = {pair: both for pair, both in table.together.items() if {*pair} != {*shapes[:2]}}
+    # The first two never ran beside each other, and the second has one pair less.
+    del together[shapes[1], shapes[2]], together[shapes[2], shapes[1]]
+    alone = {**table.alone, ("wide", 4): dict.fromkeys(TYPES, 1.0)}
+    wide = (("wide", 4), ("wide", 4))
+    partly = SpeedTable(alone, {**together, wide: {"v100": (0.6, 0.6)}})
+    assert (shapes[3], shapes[4], shapes[0], shapes[2]) == references_of(partly, TYPES)
+    assert () == references_of(partly, ["h100"])
+
+
+def test_one_model_is_not_several() -> None:
+    """The sentence on a job that lacks the speeds beside one other says so."""
+    table = drawn(6, models=5)
+    shapes = sorted(table.alone)
+    together = {pair: both for pair, both in table.together.items() if {*pair} != {*shapes[:2]}}
+    found = completed(SpeedTable(table.alone, together), shapes, references_of(table, TYPES), TYPES)
+    assert 2 == len(found.notes)
+    assert all(
+        ": its speeds beside 1 model are estimated, as it is most like " in note for note in found.notes
+    )
 
 
 def test_one_run_at_least() -> None:

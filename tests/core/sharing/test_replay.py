@@ -13,7 +13,7 @@ from core.sharing.jobs import SharingJob
 from core.sharing.outcomes import Outcome, Played, summary_of
 from core.sharing.problem import MILLIONTHS, Shares, SharingProblem
 from core.sharing.published_replay import PublishedReplay
-from core.sharing.replay import Chooser, Fleet, Replay
+from core.sharing.replay import IDLE_ROUNDS_MAX, Chooser, Fleet, NeverEnds, Replay
 from core.sharing.speeds import SpeedTable
 from tests.core.sharing.instances import BATCHES
 
@@ -40,6 +40,11 @@ def even(problem: SharingProblem) -> Shares:
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
     none = np.zeros((len(problem.pairs), len(problem.columns)), dtype=np.int64)
     return Shares(np.floor(shares * MILLIONTHS).astype(np.int64), none)
+
+
+def nothing(problem: SharingProblem) -> Shares:
+    """No time for any job."""
+    return Shares(np.zeros(problem.speeds.shape, dtype=np.int64), problem.none_together)
 
 
 def second_type(problem: SharingProblem) -> Shares:
@@ -88,6 +93,72 @@ def test_idle_gpus_are_given_away_at_once() -> None:
     assert (0.0, 100.0) == (found["a"].started, found["a"].completed)
     assert (100.0, 200.0, 0) == (found["b"].started, found["b"].completed, found["b"].moves)
     assert 1.0 == summary_of(played).utilisation
+
+
+def quarter(problem: SharingProblem) -> Shares:
+    """A quarter of each job's time on the first type."""
+    alone = np.zeros(problem.speeds.shape, dtype=np.int64)
+    alone[:, 0] = MILLIONTHS // 4
+    return Shares(alone, problem.none_together)
+
+
+def test_gpus_that_shares_leave_idle_can_stay_so() -> None:
+    """With idle GPUs left, a job with a quarter of its time runs in each fourth round, and a new one not before a round begins."""
+    jobs = [job("a", 36_000.0), job("b", 3_600.0, arrival=100.0)]
+    given = by_id(Replay(jobs, fleet(2), Chooser(quarter)).play())
+    assert (3_600.0, 100.0, 460.0) == (given["a"].completed, given["b"].started, given["b"].completed)
+    left = Replay(jobs, fleet(2), Chooser(quarter), fills=False).play()
+    found = by_id(left)
+    assert (ROUND, 2 * ROUND) == (found["b"].started, found["b"].completed)
+    assert (4 * 9 + 1) * ROUND == found["a"].completed, "ten rounds, and the pauses between them"
+    assert 11 * ROUND == left.busy_gpu_seconds
+
+
+def test_pairs_have_no_more_than_their_shares() -> None:
+    """With idle GPUs left, two jobs that share a GPU for half of the time take twice as long as with it for all of the time."""
+
+    def halves(problem: SharingProblem) -> Shares:
+        together = paired(problem).together // 2
+        return Shares(np.zeros(problem.speeds.shape, dtype=np.int64), together)
+
+    both = [job("a", 28_800.0), job("b", 28_800.0)]
+    given, left = (
+        Replay(both, fleet(1), Chooser(halves, has_pairs=True), fills=fills).play() for fills in (True, False)
+    )
+    assert (10 * ROUND, 19 * ROUND) == (given.ended, left.ended)
+
+
+@pytest.mark.parametrize("seeds", BATCHES)
+def test_no_job_has_more_than_its_shares(seeds: range) -> None:
+    """With idle GPUs left, each job's time in each column is at most its share of the rounds, and one round more."""
+    for seed in seeds:
+        dice = random.Random(f"left/{seed}")
+        parts = {"m": [dice.uniform(0.1, 0.6), dice.uniform(0, 0.4)], "picky": [dice.uniform(0.1, 1), 0.0]}
+
+        def shares(problem: SharingProblem, parts: dict[str, list[float]] = parts) -> Shares:
+            alone = [
+                [int(part * MILLIONTHS) for part in parts[one.name.split()[0]]] for one in problem.classes
+            ]
+            return Shares(np.array(alone), problem.none_together)
+
+        jobs = [
+            job(f"j{one}", dice.uniform(10, 100) * ROUND, model=dice.choice(("m", "picky")))
+            for one in range(dice.randint(2, 8))
+        ]
+        for one in Replay(jobs, fleet(8, 8), Chooser(shares), fills=False).play().outcomes:
+            rounds = one.completed / ROUND
+            for kind, part in zip(("fast", "slow"), parts[one.job.model], strict=True):
+                had = one.gpu_seconds.get(kind, 0.0) / ROUND
+                assert part * rounds - 2 <= had <= part * rounds + 1, (seed, one.job.id, kind)
+
+
+def test_a_replay_that_never_ends_says_so() -> None:
+    """With idle GPUs left, jobs without shares never run; with idle GPUs given they do."""
+    jobs = [job("a", 3_600.0), job("b", 3_600.0, arrival=50_000.0)]
+    assert 2 == len(Replay(jobs, fleet(1), Chooser(nothing)).play().outcomes)
+    for is_by_job in (False, True):
+        with pytest.raises(NeverEnds, match=rf"^2 jobs never complete: .* {IDLE_ROUNDS_MAX} rounds$"):
+            Replay(jobs, fleet(1), Chooser(nothing, is_by_job), fills=False).play()
 
 
 def test_a_new_job_has_shares_in_its_first_round() -> None:
@@ -196,11 +267,12 @@ def test_a_pair_keeps_the_gpus_of_one() -> None:
 
 @pytest.mark.parametrize("seeds", BATCHES)
 def test_rounds_that_are_alike_are_played_as_one(seeds: range) -> None:
-    """Rounds in which nothing can change are passed over, and all comes out as if each had been played."""
+    """Rounds in which nothing can change are passed over, and all comes out as if each had been played; with idle GPUs left too."""
     for seed in seeds:
         jobs, hardware = drawn_load(seed)
         quick, slow = (
-            Replay(jobs, hardware, Chooser(even), charge_seconds=30.0, jumps=jumps) for jumps in (True, False)
+            Replay(jobs, hardware, Chooser(even), charge_seconds=30.0, fills=seed % 3 > 0, jumps=jumps)
+            for jumps in (True, False)
         )
         assert_alike(slow.play(), quick.play())
 
