@@ -34,8 +34,9 @@ from core.messages.workers import (
     TasksState,
 )
 from core.nouns.ids import ShareKey
-from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
+from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import CHECKPOINT_EVERY_MIN, GRACE
+from core.nouns.sharing import MICRO_STEPS
 from core.nouns.workload import Emulation, JobSpec
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
@@ -321,7 +322,25 @@ def set_up_of(jobs: Iterable[JobSpec]) -> Nanoseconds:
 
 def step_after(command: PrepareTasks, ran: int) -> int:
     """How far it is when it has run for so many nanoseconds."""
-    return command.resume_step + max(0, ran - set_up_of(command.jobs)) // STEP
+    worked = max(0, ran - set_up_of(command.jobs))
+    pace = pace_of(command.jobs)
+    return command.resume_step + (worked * pace // (MICRO_STEPS * SECOND) if pace else worked // STEP)
+
+
+def pace_of(jobs: Iterable[JobSpec]) -> int:
+    """Return the millionths of a step in a second that jobs make on their type; 0: they work by time, a step in each `STEP`."""
+    for job in jobs:
+        if job.emulation and job.emulation.steps:
+            speeds = dict(job.emulation.speeds)
+            return speeds.get(job.gpu_type, min(speeds.values()))
+    return 0
+
+
+def left_of(command: PrepareTasks, emulation: Emulation) -> int:
+    """Return the nanoseconds that a task still works, from the checkpoint that it resumes."""
+    if not emulation.steps:
+        return emulation.work - command.resume_step * STEP
+    return -(-(emulation.steps - command.resume_step) * MICRO_STEPS * SECOND // pace_of(command.jobs))
 
 
 def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int, tuple[int, ...]]:
@@ -334,9 +353,8 @@ def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int, tuple[int, 
         for job, spread in zip(command.jobs, command.spreads, strict=True)
         if job.emulation and spread.nodes
     ]
-    done = command.resume_step * STEP
     set_up = set_up_of(command.jobs)
-    span = max((set_up + max(1, emulation.work - done) for emulation, _ in mine), default=1)
+    span = max((set_up + max(1, left_of(command, emulation)) for emulation, _ in mine), default=1)
     failures = [(set_up + one.fails_after, one.exit_code, node) for one, node in mine if one.fails_after]
     first = min(failures, default=None)
     if first is not None and first[0] < span:

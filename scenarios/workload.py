@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from core.nouns.ids import DatasetName, TenantName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.operation import ControlSpec
+from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
@@ -48,7 +49,7 @@ TENANTS = 20
 Weight = Annotated[float, Meta(gt=0.0, le=SECONDS_MAX)]
 CONTROLLED = TenantName("apps")
 """The tenant of work that has a controller, and of the controllers."""
-OTHER_KINDS = tuple(kind for kind in Kind if kind != Kind.TRAINING)
+OTHER_KINDS = tuple(kind for kind in Kind if kind not in (Kind.TRAINING, Kind.SHARED))
 LIMIT_FACTORS = (0.3, 2.0)
 """Of the work, between which a longest duration is drawn. A guess; no published figures are known to us."""
 SPAN_SECONDS_MAX = 100_000_000
@@ -313,11 +314,11 @@ def gpus_of(region: RegionSpec) -> int:
 
 
 def draw_region(fleet: FleetSpec, dice: random.Random, gpu_type: str = "") -> RegionSpec:
-    """One of the fleet's regions of this GPU type, or of any: for the sort of hardware that a workload wants. Larger
-    regions are drawn more often; of a region with several types, one part is drawn.
+    """One of the fleet's regions of this GPU type, or of any, outside shared pools: for the sort of hardware that a workload wants.
+    Larger regions are drawn more often; of a region with several types, one part is drawn.
     """
     parts = [part for region in emulated_regions(fleet).values() for part in parts_of(region)]
-    regions = [region for region in parts if gpu_type in ("", region.gpu_type)]
+    regions = [region for region in parts if gpu_type in ("", region.gpu_type) and region.pool != SHARED_POOL]
     return dice.choices(regions, [gpus_of(region) for region in regions])[0]
 
 

@@ -44,6 +44,7 @@ from components.job_queue.requests.tenants import HEARD_OF_TENANTS, TenantRecord
 from components.job_queue.requests.workloads import HEARD_OF_USERS, UserRequests
 from components.job_queue.reservations import StartPromising
 from components.job_queue.retention import note_swept, sweep_due, swept
+from components.job_queue.rounds import begin_round, index_rounds, note_round, round_due
 from components.job_queue.state.queue_state import (
     AbstentionHeard,
     AuctionClosed,
@@ -185,6 +186,7 @@ class JobQueue:
             state.starts.look_at,
             state.starts.due.due(),
             state.moves_due.due(),
+            round_due(state),
             sweep_due(state),
         )
 
@@ -219,6 +221,7 @@ class JobQueue:
             self._starts.hear(state, fact)
             index_shares(state, fact)
             index_regions(state, fact)
+            index_rounds(state, fact)
             self._moving.hear(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
@@ -303,7 +306,7 @@ class JobQueue:
             if isinstance(event, NodesJoined):
                 refresh_fleet(state)
             state.auctions.forget_region(region, fact.sequence, is_other_hardware=is_other)
-            state.open_at = fact.heard_at
+            state.open_at = state.fill_at = fact.heard_at
 
     def _adopt(
         self, state: QueueState, region: RegionName, image: RegionImage, sequence: int, at: Instant
@@ -311,7 +314,7 @@ class JobQueue:
         state.regions[region] = image
         note_silence(state, region, at, is_silent=False)
         state.auctions.forget_region(region, sequence)
-        state.open_at = at
+        state.open_at = state.fill_at = at
         self._starts.adopt(state, region, at)
         for workload in state.awarded_at:
             if state.image.workloads.rows[workload].region == region:
@@ -377,7 +380,7 @@ class JobQueue:
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, sequence, fact.at)
             case _:
-                if not self._moving.note(state, fact):
+                if not self._moving.note(state, fact) and not note_round(state, fact):
                     self._starts.note(state, fact)
 
     # Time.
@@ -399,6 +402,7 @@ class JobQueue:
             retry_slow_regions,
             self._starts.woken,
             self._moving.woken,
+            begin_round,
             begin_cycle,
             note_refusals,
         ):

@@ -330,9 +330,12 @@ def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Agai
 def regions_for(state: QueueState, row: WorkloadRow, level: int, now: Instant) -> tuple[RegionName, ...]:
     """Return the regions that may be asked for a pending workload.
 
-    A moving workload may run only in its new region, and only once its checkpoint has arrived there.
+    A moving workload may run only in its new region, and only once its checkpoint has arrived there; one of a shared pool only where it is
+    picked.
     """
     found = eligible(state, row.spec, level)
+    if row.pick is not None:
+        return tuple(region for region in found if region == row.pick.region)
     if row.move is None:
         return found
     return tuple(region for region in found if region == row.move.region and row.move.arrives_at <= now)

@@ -16,12 +16,13 @@ from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.placement import gpu_milli_of
+from core.nouns.pool import SHARED_POOL
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
-from core.nouns.workload import Phase
+from core.nouns.workload import Kind, Phase
 from core.ranking.incremental import RankedQueue
 from core.ranking.passes import PassedQueue
-from core.ranking.scan import PendingWork, QuotaClass, Ranked, own_level
+from core.ranking.scan import LOWEST, PendingWork, QuotaClass, Ranked, own_level
 from core.rules.quota import (
     Amounts,
     held_on,
@@ -67,6 +68,8 @@ def rebuild_order(state: QueueState, at: Instant) -> None:
 def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     """Add, update or drop a workload: the order has pending workloads that are neither held nor being cancelled."""
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
+    if row.spec.kind is Kind.SHARED:
+        wanted = wanted and row.pick is not None
     level = row.level if row.is_active else level_asked(row.spec, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
@@ -105,6 +108,8 @@ def place_at(state: QueueState, work: PendingWork, level: int) -> None:
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
     """Return a workload as the ranking reads it."""
     spec, tenants, quota = row.spec, state.image.tenants, state.ledger.quota
+    if spec.kind is Kind.SHARED:
+        return _picked_work(workload, row)
     has_choice = quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli)
     own = f"|{spec.tenant}" if has_choice else ""  # The types with headroom depend on the tenant.
     base = row.base
@@ -120,6 +125,21 @@ def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> P
         row.shape + own,
         base + own if base else "",
         spec.jobs[0].tasks if base else 0,
+    )
+
+
+def _picked_work(workload: WorkloadId, row: WorkloadRow) -> PendingWork:
+    """Return a job that a round has picked: in the name of its pool, for it takes nothing of its tenant's quota and earns no credit."""
+    return PendingWork(
+        workload,
+        TenantName(SHARED_POOL),
+        row.number,
+        Instant(row.submitted_at),
+        level=LOWEST,
+        may_borrow=False,
+        shape=row.shape,
+        base=row.base,
+        tasks=row.spec.jobs[0].tasks,
     )
 
 
@@ -148,7 +168,7 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
     attempt = image.attempts.row(workload, row.epoch) if image is not None else None
     if image is None or attempt is None or not attempt.phase.is_live:
         return row.charge
-    return held_on(row.spec.jobs, attempt.spreads, image.hardware)
+    return held_on(row.spec, attempt.spreads, image.hardware)
 
 
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
@@ -237,7 +257,10 @@ def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: Quo
 
     Equal for workloads of one level, quota class and shape from which the same quota is held (`quota_held_from`).
     """
-    jobs = state.image.workloads.rows[work.workload].spec.jobs
+    row = state.image.workloads.rows[work.workload]
+    if row.pick is not None:
+        return AskedShape(level, work.shape, work.base, work.tasks, ((gpu_type_of(row.pick.gpu_type)[0],),))
+    jobs = row.spec.jobs
     is_within = quota_class is QuotaClass.NOMINAL
     if not is_within:
         level = OVER_LEVEL

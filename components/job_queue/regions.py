@@ -103,7 +103,7 @@ class RegionRecords:
                 _silent_for(state, region, envelope.at),
                 region in regions.abandoned,
                 regions.revisions.get(region, 0),
-                sum(row.nodes for row in image.hardware.rows.values()) if image is not None else 0,
+                image.hardware.nodes if image is not None else 0,
                 standing[region],
                 behind[region],
             )

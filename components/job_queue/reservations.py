@@ -306,7 +306,9 @@ def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStar
 
 
 def _may_be_promised(state: QueueState, one: Ranked) -> bool:
-    """Return whether a workload may start: nominal, or borrowing and not held back by its tenant's lag."""
+    """Return whether a workload may start: nominal, or borrowing and not held back by its tenant's lag. A round promises its jobs no starts."""
+    if state.image.workloads.rows[one.work.workload].pick is not None:
+        return False
     return one.quota_class is QuotaClass.NOMINAL or (
         one.quota_class is QuotaClass.BORROWING and excluded_why(state, one.work) is not Reason.AHEAD_OF_DUE
     )

@@ -115,7 +115,7 @@ class Disputes:
         guilty = [node for node in seen if self._others(node, refused.claim, since) + 1 >= DISPUTES_MAX]
         events: list[Event | Note] = [NodesDisputed(tuple(seen), refused.claim)]
         known = capacity.closures.get(DISPUTE)
-        count = sum(row.nodes for row in image.hardware.rows.values())
+        count = image.hardware.nodes
         left = max(1, count // QUARANTINE_SHARE) - (len(known.each) if known is not None else 0)
         if guilty and left > 0:
             # One node in `QUARANTINE_SHARE` at most, but at least one: where many seem to be at fault, the agents more likely are.

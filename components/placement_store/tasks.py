@@ -47,7 +47,7 @@ from core.nouns.limits import (
     OPERATIONS_AT_ONCE_MAX,
     REASON_LENGTH_MAX,
 )
-from core.nouns.operation import CHANGE, TRANSFER, WHOLE, Ack, Answer, BegunBy, OperationKind, Outcome
+from core.nouns.operation import CHANGE, ROUND, TRANSFER, WHOLE, Ack, Answer, BegunBy, OperationKind, Outcome
 from core.nouns.preemption import PREEMPTION, PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
@@ -179,7 +179,7 @@ class TaskRecords:
         promise = state.image.preemption.promise(*by) if by is not None else None
         if promise is not None:
             return max(1, promise.asked_until - now)
-        if message.source.startswith(TRANSFER):
+        if message.source.startswith((TRANSFER, ROUND)):
             return state.awards.awards.rows[message.workload].move_deadline
         # Besides, only preemption, replacement of failed tasks and the own user, within the job's limits, may force an operation.
         is_preempted = message.kind is OperationKind.PREEMPT
@@ -196,7 +196,7 @@ class TaskRecords:
         """
         if message.source.startswith(CHANGE):
             is_so = message.source == f"{CHANGE}{row.revision}"
-        elif message.source.startswith(TRANSFER):
+        elif message.source.startswith((TRANSFER, ROUND)):
             award = state.awards.awards.rows.get(message.workload)
             is_so = award is not None and (award.epoch, award.moving) == (message.epoch, message.source)
         elif message.source.startswith(PREEMPTION):

@@ -7,6 +7,7 @@
     the job grew or shrank                              start, stop
     a gang was changed                                  update or resize, whole
     a gang is to continue in another region             move, whole
+    a job of a shared pool is not picked for the round  move, whole
 
 Operations are derived from state: each is requested again until the log shows the operation, and not after that.
 """
@@ -14,9 +15,9 @@ Operations are derived from state: each is requested again until the log shows t
 from msgspec import Struct
 
 from core.images import RegionImage
+from core.images.awards import AwardRow
 from core.images.capacity import Closure, Holding
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
-from core.images.queue import AwardRow
 from core.messages.control import OperateTasks
 from core.nouns.ids import AttemptKey, RegionName
 from core.nouns.instant import Instant
@@ -24,6 +25,8 @@ from core.nouns.limits import FAILURE_DEADLINE, OPERATIONS_AT_ONCE_MAX
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import (
     CHANGE,
+    ROUND,
+    ROUNDS,
     TRANSFER,
     WHOLE,
     OperationKind,
@@ -76,8 +79,10 @@ def operations_wanted(
     else:
         _want_for_gang(held, row, live.get(WHOLE), leave, preempt, wants)
         if not wants and not live and award is not None and award.moving and award.epoch == key[1]:
-            why, deadline = "it moves to another region", award.move_deadline
-            wants[Wanted(OperationKind.MOVE, why, award.moving, deadline, MOVES)] = [WHOLE]
+            is_round = award.moving.startswith(ROUND)
+            why = "it is not picked for this round" if is_round else "it moves to another region"
+            by = ROUNDS if is_round else MOVES
+            wants[Wanted(OperationKind.MOVE, why, award.moving, award.move_deadline, by)] = [WHOLE]
     return tuple(
         OperateTasks(
             region,
@@ -116,7 +121,7 @@ def is_moot(
 
     For example, the drain was lifted, the job was changed again, or the move to another region was called off.
     """
-    if operation.source.startswith(TRANSFER):
+    if operation.source.startswith((TRANSFER, ROUND)):
         return award is None or award.moving != operation.source
     return not is_called_for(image, key, row, operation.kind, operation.task, operation.source)
 

@@ -1,6 +1,19 @@
 """Every event that a log may hold, by log. A new event is one struct, one line here, and a sample in tests/golden/."""
 
-from core.events import control, data, log, moves, pools, prices, queue, region, regions, starts, tenants
+from core.events import (
+    control,
+    data,
+    log,
+    moves,
+    pools,
+    prices,
+    queue,
+    region,
+    regions,
+    sharing,
+    starts,
+    tenants,
+)
 from core.fact import Event
 
 EVENTS: tuple[type[Event], ...] = (
@@ -15,4 +28,5 @@ EVENTS: tuple[type[Event], ...] = (
     *moves.EVENTS,
     *prices.EVENTS,
     *starts.EVENTS,
+    *sharing.EVENTS,
 )

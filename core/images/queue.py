@@ -20,8 +20,10 @@ from core.events.queue import (
     WorkloadsForgotten,
     WorkloadSubmitted,
 )
+from core.events.sharing import PicksAdded, RoundBegun
 from core.events.starts import StartPromised, StartPromiseEnded
 from core.fact import Fact
+from core.images.awards import Awards
 from core.images.base import Image, Section
 from core.images.clock import AcceptedClock
 from core.images.datasets import Datasets
@@ -31,14 +33,15 @@ from core.images.packing import packed, shared, unpacked
 from core.images.queue_reservations import StartPromises
 from core.images.refusals import Refusals
 from core.images.regions import Regions
+from core.images.sharing import Sharing
 from core.images.start_estimates import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import Instant
 from core.nouns.moving import PlannedMove
-from core.nouns.operation import TRANSFER
-from core.nouns.workload import Consent, EndCause, Phase, WorkloadSpec
+from core.nouns.sharing import ShareColumn
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
 
 
 class WorkloadRow(Struct, gc=False):
@@ -97,6 +100,8 @@ class WorkloadRow(Struct, gc=False):
     move_revision: int = 0
     move: PlannedMove | None = None
     """To another region, while it is under way."""
+    pick: ShareColumn | None = None
+    """Where it is to run in this round; None: it waits, or is not of a shared pool."""
     tenant: TenantName = TenantName("")
     """As in its spec."""
 
@@ -133,7 +138,8 @@ class WorkloadRow(Struct, gc=False):
     def _beside_spec(self) -> str:
         healing = "|healing" if self.is_healing else ""
         promised = f"|start {self.number}" if self.is_start_promised else ""
-        return f"{self.spec.lasting}{healing}{promised}"
+        picked = f"|at {self.pick.name}" if self.pick is not None else ""
+        return f"{self.spec.lasting}{healing}{promised}{picked}"
 
     @property
     def is_active(self) -> bool:
@@ -144,7 +150,7 @@ class WorkloadRow(Struct, gc=False):
         """Record the workload's end; keep the spec packed, and nothing of the last award."""
         self.ended_at = at
         self.kept = packed(self.spec)
-        self.charge, self.types = {}, ()
+        self.charge, self.types, self.pick = {}, (), None
 
 
 class Workloads(Section):
@@ -170,6 +176,8 @@ class Workloads(Section):
         MovePlanned: "_move_planned",
         MoveBegun: "_move_begun",
         MoveEnded: "_move_ended",
+        RoundBegun: "_round_begun",
+        PicksAdded: "_picks_added",
     }
 
     submitted: int = 0
@@ -339,123 +347,21 @@ class Workloads(Section):
         assert isinstance(event, MoveEnded)
         self.rows[event.workload].move = None
 
-
-class AwardRow(Struct, rename={"is_active": "is_standing"}, gc=False):
-    """The newest award of a workload."""
-
-    epoch: int
-    region: RegionName
-    sequence: int
-    is_active: bool
-    is_bound: bool = False
-    """Whether all of its tasks were up."""
-    is_over: bool = False
-    """Whether its workload has ended for good."""
-    is_cancel_requested: bool = False
-    """True if the user wants the workload ended: a store then charges the stop to no budget."""
-    abandoned: dict[int, RegionName] = field(default_factory=dict)
-    """Regions of abandoned attempts, by epoch. By consent, these run beside newer ones until their regions' logs show their end."""
-    moving: str = ""
-    """The source of the operation by which it is to make way for its next attempt, in another region; empty: it stays."""
-    move_deadline: Nanoseconds = Nanoseconds(0)
-    """From the request on, after which it is stopped unasked."""
-
-
-class Awards(Section):
-    """Which awards stand: what a placement store needs to know of the queue."""
-
-    FOLDS = {
-        WorkloadAwarded: "_awarded",
-        AwardReturned: "_returned",
-        WorkloadBound: "_bound",
-        AttemptClosed: "_closed",
-        CancelRequested: "_cancel_requested",
-        WorkloadCancelled: "_cancelled",
-        WorkloadsForgotten: "_forgotten",
-        MoveBegun: "_move_begun",
-        MoveEnded: "_move_ended",
-    }
-
-    rows: dict[WorkloadId, AwardRow] = field(default_factory=dict)
-
-    def stands(self, workload: WorkloadId, epoch: int, region: RegionName) -> bool:
-        """Whether this region may start this attempt, as far as the fold has come."""
-        row = self.rows.get(workload)
-        return row is not None and row.is_active and row.epoch == epoch and row.region == region
-
-    def has_superseded(self, workload: WorkloadId, epoch: int) -> bool:
-        """Whether nothing can come of this attempt any more. Ask only about awards that the fold has passed."""
-        row = self.rows.get(workload)
-        return row is None or row.epoch > epoch or (row.epoch == epoch and not row.is_active)
-
-    def was_abandoned(self, workload: WorkloadId, epoch: int) -> bool:
-        """Whether it was agreed that this attempt may run beside newer ones."""
-        row = self.rows.get(workload)
-        return row is not None and epoch in row.abandoned
-
-    def _awarded(self, fact: Fact) -> None:
+    def _round_begun(self, fact: Fact) -> None:
         event = fact.event
-        assert isinstance(event, WorkloadAwarded)
-        before = self.rows.get(event.workload)
-        abandoned = before.abandoned if before is not None else {}
-        self.rows[event.workload] = AwardRow(
-            event.epoch, event.region, fact.sequence, is_active=True, abandoned=abandoned
-        )
+        assert isinstance(event, RoundBegun)
+        for workload in event.leaves:
+            self.rows[workload].pick = None
+        self._join(event)
 
-    def _returned(self, fact: Fact) -> None:
+    def _picks_added(self, fact: Fact) -> None:
         event = fact.event
-        assert isinstance(event, AwardReturned)
-        self.rows[event.workload].is_active = False
+        assert isinstance(event, PicksAdded)
+        self._join(event)
 
-    def _closed(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, AttemptClosed)
-        row = self.rows[event.workload]
-        row.is_active = False
-        row.is_over = event.phase.is_terminal
-        if event.consent is not Consent.NOBODY:
-            row.abandoned[event.epoch] = event.region
-
-    def _bound(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, WorkloadBound)
-        row = self.rows.get(event.workload)
-        if row is not None:
-            row.is_bound = True
-
-    def _cancel_requested(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, CancelRequested)
-        row = self.rows.get(event.workload)
-        if row is not None:
-            row.is_cancel_requested = True
-
-    def _cancelled(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, WorkloadCancelled)
-        row = self.rows.get(event.workload)
-        if row is not None:
-            row.is_over = True
-
-    def _move_begun(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, MoveBegun)
-        row = self.rows.get(event.workload)
-        if row is not None and row.epoch == event.epoch:
-            row.moving, row.move_deadline = f"{TRANSFER}{event.revision}", event.deadline
-
-    def _move_ended(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, MoveEnded)
-        row = self.rows.get(event.workload)
-        if row is not None:
-            row.moving = ""
-
-    def _forgotten(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, WorkloadsForgotten)
-        for workload in event.workloads:
-            self.rows.pop(workload, None)
+    def _join(self, event: RoundBegun | PicksAdded) -> None:
+        for workload, column in event.joins.items():
+            self.rows[workload].pick = event.columns[column]
 
 
 class GlobalImage(Image):
@@ -485,6 +391,8 @@ class GlobalImage(Image):
     """How far the log's time may be from the machine's."""
     refusals: Refusals
     """Why regions refuse what waits, and since when."""
+    sharing: Sharing
+    """Shared pools: the policy, the shares, and who is picked."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -34,7 +34,9 @@ from core.nouns.fleet import Inventory
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.limits import NUMBER_MAX
 from core.nouns.placement import Spread, moved_spreads
+from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import NOTHING, Amount
+from core.nouns.workload import Kind
 
 
 class AttemptPhase(StrEnum):
@@ -263,8 +265,20 @@ class Hardware(Section):
     FOLDS = {NodesJoined: "_joined"}
 
     rows: dict[str, HardwareRow] = field(default_factory=dict)
+    """By node type, of nodes that are not in a shared pool."""
+    shared: dict[str, HardwareRow] = field(default_factory=dict)
+    """The same, of nodes that are."""
     runs: list[tuple[int, int, str]] = field(default_factory=list)
     """Runs of like nodes by their first number, ascending: that, how many, and of which type."""
+
+    def of(self, kind: Kind) -> dict[str, HardwareRow]:
+        """Return the nodes on which work of a kind may run, by node type."""
+        return self.shared if kind is Kind.SHARED else self.rows
+
+    @property
+    def nodes(self) -> int:
+        """Return how many nodes there are."""
+        return sum(row.nodes for rows in (self.rows, self.shared) for row in rows.values())
 
     def _joined(self, fact: Fact) -> None:
         event = fact.event
@@ -274,7 +288,8 @@ class Hardware(Section):
     def add(self, inventory: Inventory) -> None:
         """Count the nodes that one worker serves."""
         for group in inventory.groups:
-            row = self.rows.setdefault(group.node_type, HardwareRow(0, 0, 0))
+            rows = self.shared if group.pool == SHARED_POOL else self.rows
+            row = rows.setdefault(group.node_type, HardwareRow(0, 0, 0))
             row.nodes += group.count
             row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)
             row.gpu_milli += group.count * group.total.gpu_milli

@@ -13,6 +13,7 @@ from core.images.base import Section
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.limits import TENANTS_MAX
+from core.nouns.pool import SHARED_GPUS
 from core.nouns.quantities import MILLI
 from core.nouns.ranking import DEFAULT_RANKING
 from core.nouns.tenant import OVER_LEVEL
@@ -35,14 +36,22 @@ class Charged(Struct):
 
     @property
     def gpu_milli(self) -> int:
-        """Of all types."""
-        return sum(self.charge.values())
+        """Of all types outside shared pools."""
+        return sum(count for name, count in self.charge.items() if not name.startswith(SHARED_GPUS))
+
+    @property
+    def shared_milli(self) -> int:
+        """Of all types in shared pools: it counts against a budget, and takes no credit."""
+        return sum(count for name, count in self.charge.items() if name.startswith(SHARED_GPUS))
 
 
 class UsageRow(Struct):
     """One tenant's."""
 
     fading: FadingUse = FadingUse()
+    """Outside shared pools."""
+    shared_milli: int = 0
+    """GPU milli that its work holds in shared pools, of what is up."""
     period: Nanoseconds = Nanoseconds(0)
     """Of its budget; 0: it has none."""
     period_began: Instant = Instant(0)
@@ -66,8 +75,13 @@ class UsageRow(Struct):
         began = self.began_at(now)
         if began == self.period_began:
             before = self.used_hours * GPU_HOUR + self.used
-            return before + self.fading.gpu_milli * (now - self.counted_at)
-        return self.fading.gpu_milli * (now - began)
+            return before + self.rate * (now - self.counted_at)
+        return self.rate * (now - began)
+
+    @property
+    def rate(self) -> int:
+        """GPU milli that are charged to its budget now."""
+        return self.fading.gpu_milli + self.shared_milli
 
     def lag_at(self, now: Instant, cap: Nanoseconds) -> Nanoseconds:
         """By then, not before the last change."""
@@ -128,7 +142,7 @@ class Usage(Section):
         award = self.awards.get(event.workload)
         if award is not None:
             award.is_up = True
-            self._hold(award.tenant, award.gpu_milli, fact.at)
+            self._hold(award.tenant, award.gpu_milli, award.shared_milli, fact.at)
 
     def _standing_changed(self, fact: Fact) -> None:
         event = fact.event
@@ -137,12 +151,13 @@ class Usage(Section):
         if award is None:
             return
         award.tenant = award.tenant or event.tenant  # Awards of earlier builds do not name their tenants.
-        more = sum(event.charge.values()) - award.gpu_milli
+        gpus, shared = award.gpu_milli, award.shared_milli
         self._stand(award, -1, fact.at)
         award.level, award.charge = event.level, dict(event.charge)
         self._stand(award, 1, fact.at)
-        if award.is_up and more:
-            self._hold(award.tenant, more, fact.at)
+        more, more_shared = award.gpu_milli - gpus, award.shared_milli - shared
+        if award.is_up and (more or more_shared):
+            self._hold(award.tenant, more, more_shared, fact.at)
 
     def _over(self, fact: Fact) -> None:
         event = fact.event
@@ -152,7 +167,7 @@ class Usage(Section):
             return
         self._stand(award, -1, fact.at)
         if award.is_up:
-            self._hold(award.tenant, -award.gpu_milli, fact.at)
+            self._hold(award.tenant, -award.gpu_milli, -award.shared_milli, fact.at)
 
     def _budget_set(self, fact: Fact) -> None:
         """A period begins with its budget, and goes on when only the number of GPU-hours is another."""
@@ -182,8 +197,9 @@ class Usage(Section):
             for award in self.awards.values():
                 self._share(award, 1, fact.at)
 
-    def _hold(self, tenant: TenantName, more: int, at: int) -> None:
-        self._counted(tenant, at, more)
+    def _hold(self, tenant: TenantName, more: int, more_shared: int, at: int) -> None:
+        """From now on, charge so many GPU milli more, outside shared pools and in them."""
+        self._counted(tenant, at, more).shared_milli += more_shared
 
     def _share(self, award: Charged, sign: int, at: int) -> None:
         """It counts against what is due to its tenant from now on, or does no more."""
@@ -234,6 +250,7 @@ class Usage(Section):
             and not row.within
             and row.due is None
             and not row.standing
+            and not row.shared_milli
         ]
         if idle:
             del self.rows[min(idle, key=lambda name: (self.rows[name].fading.gpu_milli_seconds, name))]

@@ -23,11 +23,10 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.images.packing import packed
 from core.images.region import Hardware
+from core.images.sharing import Sharing
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, LogName
-from core.nouns.workload import TERMINAL, WorkloadSpec
 
 UNSAID = ""
 """What builds before version 1 said of their snapshots. They may be of version 1 or older, which their content tells."""
@@ -120,28 +119,20 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_2(log: LogName, old: OldSections) -> dict[str, Any] | None:
-    """Specs of ended workloads are packed; why regions refuse, and clocks, are new, and empty; hardware tells more than GPUs."""
-    clock = {"ahead": 0}
+def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
+    """Shared pools are new: no job is in one yet, and their nodes are told apart from the others."""
     if log == GLOBAL_LOG:
-        workloads = old.read("workloads")
-        for row in workloads["rows"].values():
-            row["tenant"] = row["spec"]["tenant"]
-            if row["phase"] in TERMINAL:
-                row["spec"] = packed(msgspec.convert(row["spec"], WorkloadSpec, strict=False))
-                row["charge"], row["types"] = {}, ()
-        return {"workloads": workloads, "refusals": {"rows": {}}, "clock": clock}
+        return {"sharing": msgspec.to_builtins(Sharing())}
     hardware = Hardware()
     for worker in old.read("capacity")["workers"].values():
         hardware.add(msgspec.convert(worker["inventory"], Inventory))
-    return {"hardware": msgspec.to_builtins(hardware), "clock": clock}
+    return {"hardware": msgspec.to_builtins(hardware)}
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "349617df2793161e"),
     step=Step(
-        _version_2,
-        new_fields=frozenset({"hold_incident", "hold_reason", "key", "pending_max", "remembered_max"}),
+        _version_3, new_fields=frozenset({"pick", "share", "shared", "shared_milli", "speeds", "steps"})
     ),
 )
 """Those of this build."""

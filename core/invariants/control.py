@@ -31,6 +31,7 @@ from core.nouns.operation import (
     CHANGE,
     DRAIN,
     MAINTENANCE,
+    ROUNDS,
     WHOLE,
     Ack,
     Answer,
@@ -254,7 +255,10 @@ class _Attempt:
                 stopped[job_and_rank(operation.task)[0]] += task.phase is TaskPhase.UP
         if event.by is not BegunBy.DEADLINE:
             yield from self._over_limit(stopped)
-        has_budget = not event.requester.startswith("user:") and event.requester != PREEMPTION_REQUESTER
+        has_budget = not event.requester.startswith("user:") and event.requester not in (
+            PREEMPTION_REQUESTER,
+            ROUNDS,
+        )
         # Operations that begin at their deadline are charged to no budget, except preemptions that a requester asked for.
         bearing = ended if event.by is not BegunBy.DEADLINE else own
         if event.charged != (bearing if has_budget else 0):

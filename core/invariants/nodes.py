@@ -26,7 +26,13 @@ PRECEDING = {
     MaintenancePhase.OVER: (MaintenancePhase.OPEN,),
     MaintenancePhase.CANCELLED: (MaintenancePhase.PLANNED, MaintenancePhase.NOTICED),
 }
-BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
+BY_OPERATION = (
+    EndCause.DRAINED,
+    EndCause.MAINTENANCE,
+    EndCause.MOVED,
+    EndCause.CHANGED,
+    EndCause.ROUND_OVER,
+)
 MINUTE = 60_000_000_000
 
 

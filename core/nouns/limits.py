@@ -552,6 +552,12 @@ NAMED_ZONES_MAX = 100
 DATASETS_READ_MAX = 64
 """By one workload: some are kept of each of its family's newest runs."""
 GPU_TYPES_MAX = 16
+ROUND_DEADLINE_MAX: Nanoseconds = seconds(60)
+"""From the order on in which a job that is not picked for a round is stopped unasked (Gavel: 60 s after the round's end)."""
+ROUND_DEADLINE_PART = 6
+"""It is no more than this part of a round, which is then over for who comes next."""
+WEIGHT_MAX = 1_000_000_000
+"""Thousandths of the weight of a job in a shared pool: a million times the usual one."""
 RULES_LENGTH_MAX = 1024
 """Characters that say by which rules a pool is searched: all rules at once are a third of it."""
 TYPICAL_SHAPES_MAX = 256

@@ -12,8 +12,11 @@ from core.nouns.instant import Nanoseconds
 
 WHOLE = -1
 """The number under which a gang, which is touched whole, counts as one task."""
-CHANGE, DRAIN, MAINTENANCE, TRANSFER = "r-", "d-", "m-", "t-"
-"""What the name of an operation's source begins with: a revision of its workload, a drain, a maintenance, its move to another region."""
+CHANGE, DRAIN, MAINTENANCE, TRANSFER, ROUND = "r-", "d-", "m-", "t-", "s-"
+"""What the name of an operation's source begins with: a revision of its workload, a drain, a maintenance, its move to another region, a
+round of a shared pool in which it is not picked."""
+ROUNDS = "rounds"
+"""Requester of stops of jobs of shared pools that are not picked for a round."""
 _RANK_BITS = 20
 """A job has fewer than a million tasks (TASKS_MAX)."""
 

@@ -3,6 +3,16 @@
 from msgspec import Struct
 
 PERMILLE = 1000
+SHARED_POOL = "shared"
+"""Its nodes are shared by policy, in rounds, among jobs of kind `shared`: these run nowhere else, and nothing else runs there."""
+
+SHARED_GPUS = f"{SHARED_POOL}/"
+"""What the name of a shared pool's GPUs begins with where others are named by their type: in charges, and in what tenants hold."""
+
+
+def shared_name(gpu_type: str) -> str:
+    """Return the name under which GPUs of this type in a shared pool are charged: they are apart from all quota."""
+    return f"{SHARED_GPUS}{gpu_type}"
 
 
 class PoolSettings(Struct, frozen=True):

@@ -13,6 +13,7 @@ from core.nouns.ids import DatasetName, RegionName, TenantName
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
+from core.nouns.sharing import ShareSpec
 
 UNNAMED = TenantName("default")
 """The tenant of work that names no tenant."""
@@ -29,6 +30,8 @@ class Kind(StrEnum):
     SERVICE = "service"
     BATCH = "batch"
     FUNCTION = "function"
+    SHARED = "shared"
+    """Training or batch work of a shared pool, which runs for part of the time (`ShareSpec`)."""
 
 
 class Emulation(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -44,6 +47,10 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """How long it takes to write a checkpoint and leave when told to stop."""
     set_up: Nanoseconds = NEVER
     """How long after its start, in each attempt, it begins to work: containers, imports, data. It saves and fails later by as much."""
+    steps: int = 0
+    """In all, for work that is faster on some GPU types than on others; 0: it takes `work` wherever it runs."""
+    speeds: tuple[tuple[str, int], ...] = ()
+    """GPU types, each with the millionths of a step that the whole job makes in a second."""
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -181,6 +188,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """About how large one is: what has to come along when it moves to another region."""
     needs_fresh_data: bool = False
     """Whether it should read what is newest: from `FRESH_LEVEL` on it runs only where all of that is at home."""
+    share: ShareSpec | None = None
+    """Of work of kind `shared`, and of that alone: what a policy knows of it."""
     move_after: Nanoseconds = NEVER
     """How long its region may be silent before it goes on elsewhere, though it may still run there; zero: it waits for ever."""
 
@@ -267,6 +276,8 @@ class EndCause(StrEnum):
     """Its nodes were worked on."""
     MOVED = "moved"
     """It goes on elsewhere, where it is better off."""
+    ROUND_OVER = "round_over"
+    """In a shared pool another job had the next round, or it was to go on in another column."""
     CHANGED = "changed"
     """Its user changed it, and it starts again as it is now."""
     NODE_FAILED = "node_failed"
@@ -320,6 +331,7 @@ BLAME: dict[EndCause, Blame] = {
     EndCause.DRAINED: Blame.PLANNED,
     EndCause.MAINTENANCE: Blame.PLANNED,
     EndCause.MOVED: Blame.PLANNED,
+    EndCause.ROUND_OVER: Blame.PLANNED,
     EndCause.START_FAILED: Blame.UNPLANNED,
     EndCause.NODE_LOST: Blame.UNPLANNED,
     EndCause.NODE_FAILED: Blame.UNPLANNED,

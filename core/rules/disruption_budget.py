@@ -4,15 +4,15 @@ source    Twine §4: destructive operations are rate-limited in every component,
 """
 
 from core.images import RegionImage
+from core.images.awards import Awards
 from core.images.capacity import Capacity
 from core.images.control import OperationRow
-from core.images.queue import Awards
 from core.images.region import Hardware
 from core.messages.store import OrderStop
 from core.nouns.instant import Instant
 from core.nouns.limits import DESTRUCTION_MIN, DESTRUCTION_SHARE
 from core.nouns.maintenance import ClosureKind
-from core.nouns.operation import BegunBy, OperationKind
+from core.nouns.operation import ROUNDS, BegunBy, OperationKind
 from core.nouns.preemption import PREEMPTION_REQUESTER
 from core.nouns.workload import EndCause
 from core.rules.preemption import may_stop_unasked
@@ -27,7 +27,13 @@ DEFRAGMENTATION = "defragmentation"
 
 MOVES = "moves"
 """Requester of stops by which gangs make way for their next attempts in other regions."""
-BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
+BY_OPERATION = (
+    EndCause.DRAINED,
+    EndCause.MAINTENANCE,
+    EndCause.MOVED,
+    EndCause.CHANGED,
+    EndCause.ROUND_OVER,
+)
 """Causes of stops by an operation that was acknowledged or has reached its deadline: never valid for a bare order."""
 
 
@@ -76,7 +82,7 @@ def _has_failed(capacity: Capacity, node: int) -> bool:
 
 def budget_of(hardware: Hardware) -> int:
     """Return the stops per minute that each requester may cause in this region."""
-    return max(DESTRUCTION_MIN, sum(row.nodes for row in hardware.rows.values()) // DESTRUCTION_SHARE)
+    return max(DESTRUCTION_MIN, hardware.nodes // DESTRUCTION_SHARE)
 
 
 def bears_budget(operation: OperationRow, by: BegunBy) -> bool:
@@ -90,5 +96,8 @@ def bears_budget(operation: OperationRow, by: BegunBy) -> bool:
 
 
 def is_limited(requester: str) -> bool:
-    """Return whether a requester has a budget of stops. Users and promises have no budget; caps on lost work bound promises."""
-    return not requester.startswith(USER) and requester != PREEMPTION_REQUESTER
+    """Return whether a requester has a budget of stops.
+
+    Users and promises have no budget; caps on lost work bound promises. Neither do rounds: the queue's log shows each of their stops.
+    """
+    return not requester.startswith(USER) and requester not in (PREEMPTION_REQUESTER, ROUNDS)

@@ -9,14 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
 from core.nouns.ids import RegionName
+from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import MILLI
-from core.nouns.workload import ANY_TEXT, JobSpec, WorkloadSpec
+from core.nouns.workload import ANY_TEXT, JobSpec, Kind, WorkloadSpec
 from core.rules.submission import RESOURCES, fit_together, types_that_hold
 
 GIB = 1 << 30
 GPU_MEMORY = "gpu_memory"
 PER_NODE = {**{resource: f"need.{resource}" for resource in RESOURCES}, GPU_MEMORY: GPU_MEMORY}
 """What a task takes of its node, by the figure of the hardware, each with the job's field."""
+Regions = Mapping[RegionName, Mapping[str, HardwareRow]]
+"""The nodes of each region that take work of the workload's kind, by node type."""
 Known = tuple[RegionName, str, HardwareRow]
 """The nodes of one type in one region."""
 TYPES_NAMED_MAX = 10
@@ -28,20 +31,23 @@ def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -
     where = f"region {next(iter(hardware))}" if len(hardware) == 1 else "the fleet"
     if spec.regions and len(hardware) > 1:
         where = f"regions {' and '.join(hardware)}"
+    regions = {region: one.of(spec.kind) for region, one in hardware.items()}
+    if spec.kind is Kind.SHARED and not any(regions.values()):
+        return (f"share: {where} has no node in the pool {SHARED_POOL}",)
     found = []
     for index, job in enumerate(spec.jobs):
-        reason = _of_job(job, hardware, where)
+        reason = _of_job(job, regions, where)
         found += [f"jobs[{index}].{reason}"] if reason else []
-    return tuple(found) or (_of_all(spec.jobs, hardware, where),)
+    return tuple(found) or (_of_all(spec.jobs, regions, where),)
 
 
-def _of_job(job: JobSpec, regions: Mapping[RegionName, Hardware], where: str) -> str:
+def _of_job(job: JobSpec, regions: Regions, where: str) -> str:
     """Return the reason why no region could hold this job alone; empty if one could."""
-    every = [region.rows for region in regions.values()]
+    every = list(regions.values())
     rows = [
         (region, node_type, row)
-        for region, hardware in regions.items()
-        for node_type, row in hardware.rows.items()
+        for region, types in regions.items()
+        for node_type, row in types.items()
         if job.takes(node_type)
     ]
     if not rows:
@@ -113,25 +119,23 @@ def _named(regions: Iterable[Mapping[str, HardwareRow]], *, runs_programs: bool)
     return ", ".join([*named[:TYPES_NAMED_MAX], *more]) or "none"
 
 
-def _of_all(jobs: Sequence[JobSpec], hardware: Mapping[RegionName, Hardware], where: str) -> str:
+def _of_all(jobs: Sequence[JobSpec], regions: Regions, where: str) -> str:
     """Return the reason where each job would fit somewhere by itself, but no region holds all jobs together."""
-    resource = next((one for one in RESOURCES if _is_lacking(one, jobs, hardware)), RESOURCES[0])
+    resource = next((one for one in RESOURCES if _is_lacking(one, jobs, regions)), RESOURCES[0])
     wanted: dict[str, int] = {}
     for job in jobs:
         kind = job.type_text if resource == "gpu_milli" else ""
         wanted[kind] = wanted.get(kind, 0) + getattr(job.need, resource) * job.tasks
     asked = " and ".join(_asked(resource, amount, kind) for kind, amount in wanted.items())
-    has = (
-        f"{where} has not as much" if len(hardware) == 1 else "no region has as much; one must hold them all"
-    )
+    has = f"{where} has not as much" if len(regions) == 1 else "no region has as much; one must hold them all"
     return f"jobs: together they ask for {asked}, and {has}"
 
 
-def _is_lacking(resource: str, jobs: Sequence[JobSpec], hardware: Mapping[RegionName, Hardware]) -> bool:
+def _is_lacking(resource: str, jobs: Sequence[JobSpec], regions: Regions) -> bool:
     """Return whether every region lacks this resource for all jobs together, or has no nodes for some job."""
-    for region in hardware.values():
-        types = [types_that_hold(job, region.rows) for job in jobs]
-        if all(types) and fit_together(jobs, types, region.rows, resource):
+    for rows in regions.values():
+        types = [types_that_hold(job, rows) for job in jobs]
+        if all(types) and fit_together(jobs, types, rows, resource):
             return False
     return True
 

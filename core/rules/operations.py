@@ -18,6 +18,7 @@ from core.nouns.operation import (
     CHANGE,
     DRAIN,
     MAINTENANCE,
+    ROUND,
     WHOLE,
     Ack,
     Answer,
@@ -290,6 +291,8 @@ def cause_of(operation: OperationRow) -> EndCause:
         return EndCause.PREEMPTED
     if operation.requester == DEFRAGMENTATION:
         return EndCause.MOVED
+    if operation.source.startswith(ROUND):
+        return EndCause.ROUND_OVER
     if operation.source.startswith(DRAIN):
         return EndCause.DRAINED
     if operation.source.startswith(MAINTENANCE):

@@ -16,6 +16,7 @@ from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.limits import QUOTA_ALTERNATIVES_MAX
 from core.nouns.placement import Spread
+from core.nouns.pool import shared_name
 from core.nouns.quantities import MILLI
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL, UNLIMITED, TenantSettings
@@ -58,7 +59,7 @@ def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) ->
 
     fleet   the GPU types of the fleet: those for which `any` stands
     """
-    if not quota:
+    if not quota or spec.kind is Kind.SHARED:
         return ({},)
     found: dict[tuple[tuple[str, int], ...], Amounts] = {}
     for chosen in _combinations(spec.jobs, fleet):
@@ -125,15 +126,19 @@ def _needed(jobs: Sequence[JobSpec], chosen: Sequence[str], quota: frozenset[str
     return amounts
 
 
-def held_on(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[str, int]:
-    """Return the GPU milli that tasks hold, by GPU type, without zeros. All tasks of a job are on nodes of one type."""
+def held_on(spec: WorkloadSpec, spreads: Sequence[Spread], hardware: Hardware) -> dict[str, int]:
+    """Return the GPU milli that tasks hold, by GPU type, without zeros. All tasks of a job are on nodes of one type.
+
+    GPUs of a shared pool have a name of their own (`shared_name`), which is no type under quota.
+    """
     found: dict[str, int] = {}
-    for job, spread in zip(jobs, spreads, strict=True):
+    for job, spread in zip(spec.jobs, spreads, strict=True):
         amount = job.need.gpu_milli * sum(spread.tasks)
         if amount:
             one = job.gpu_type if job.has_one_type else ""
             kind = one or gpu_type_of(hardware.type_of(spread.nodes[0]))[0]
-            found[kind] = found.get(kind, 0) + amount
+            name = shared_name(kind) if spec.kind is Kind.SHARED else kind
+            found[name] = found.get(name, 0) + amount
     return found
 
 

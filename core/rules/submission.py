@@ -29,11 +29,13 @@ from core.nouns.limits import (
     SENDER_LENGTH_MAX,
     SPAN_MAX,
     TASKS_MAX,
+    WEIGHT_MAX,
     WORKLOAD_BYTES_MAX,
     WORKLOAD_MILLI_MAX,
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, NOTHING, Amount
+from core.nouns.sharing import MICRO_STEPS, WEIGHT
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
 from core.rules.datasets import is_dataset_name
@@ -103,6 +105,7 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append("placement: tasks that must all lie in one place are placed together")
     found.extend(_problems_of_token("tenant", spec.tenant))
     found.extend(_problems_of_control(spec.control))
+    found.extend(_problems_of_share(spec))
     is_controlled = spec.kind == Kind.SERVICE and bool(spec.control.controller)
     if is_controlled and sum(job.tasks for job in spec.jobs) > CONTROLLED_TASKS_MAX:
         found.append(f"jobs: a service with a controller has {CONTROLLED_TASKS_MAX} tasks at most")
@@ -171,6 +174,40 @@ def _problems_of_sums(jobs: Sequence[JobSpec]) -> list[str]:
         for name, amount, limit in zip(RESOURCES, astuple(total), astuple(most), strict=True)
         if amount > limit
     ]
+
+
+def _problems_of_share(spec: WorkloadSpec) -> list[str]:
+    """Return the problems of work of a shared pool, which is stopped and goes on elsewhere, round after round."""
+    share = spec.share
+    if share is None:
+        return ["share: work of a shared pool must have one"] if spec.kind is Kind.SHARED else []
+    if spec.kind is not Kind.SHARED:
+        return [f"share: {spec.kind} work is not shared by a policy"]
+    found = []
+    if len(spec.jobs) > 1:
+        found.append("share: a workload of several jobs cannot be stopped as one; let it have one job")
+    if not spec.grace:
+        found.append("grace: it is stopped round after round; say how long it needs to save")
+    for index, job in enumerate(spec.jobs):
+        if not job.need.gpu_milli or job.need.gpu_milli % MILLI:
+            found.append(f"jobs[{index}].need.gpu_milli: a policy shares whole GPUs; ask for one at least")
+        strangers = sorted(share.speeds.keys() - {job.gpu_type, *job.or_types})
+        if strangers and job.gpu_type != ANY_TYPE:
+            found.append(
+                f"share.speeds: it may not run on {', '.join(strangers)}; name that type in resources.gpus too"
+            )
+    if len(share.speeds) > GPU_TYPES_MAX:
+        found.append(f"share.speeds: {GPU_TYPES_MAX} types are the most that can be named")
+    if any(not 0 < speed <= NEED_MAX for speed in share.speeds.values()):
+        found.append("share.speeds: each must be more than 0, and a number that can be held")
+    if not 0 <= share.steps <= NEED_MAX:
+        found.append(f"share.steps: {share.steps} is not between 0 and {NEED_MAX}")
+    if not 0 < share.weight <= WEIGHT_MAX:
+        found.append(f"share.weight: it is not more than 0, and {WEIGHT_MAX // WEIGHT} at most")
+    for field, name in (("model", share.model), ("entity", share.entity)):
+        if name and not (_NAME.fullmatch(name) and len(name) <= NAME_LENGTH_MAX):
+            found.append(f"share.{field}: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+    return [*found, *_problems_of_spans({"share.within": share.within})]
 
 
 def _problems_of_token(field: str, name: str) -> list[str]:
@@ -293,6 +330,13 @@ def _problems_of_zones(field: str, zones: Sequence[str]) -> list[str]:
 
 def _problems_of_emulation(emulation: Emulation) -> list[str]:
     found = [] if emulation.work > 0 else ["emulation.work: it must be positive"]
+    if emulation.steps or emulation.speeds:
+        if not 0 < emulation.steps <= NEED_MAX:
+            found.append(f"emulation.steps: {emulation.steps} is not between 1 and {NEED_MAX}")
+        if not emulation.speeds or any(not 0 < speed <= NEED_MAX for _, speed in emulation.speeds):
+            found.append("emulation.speeds: there must be one at least, each more than 0")
+        elif emulation.steps * MICRO_STEPS * SECOND // min(speed for _, speed in emulation.speeds) > SPAN_MAX:
+            found.append("emulation.steps: on the slowest type they would take more than a hundred years")
     spans = {
         "emulation.checkpoint_every": emulation.checkpoint_every,
         "emulation.fails_after": emulation.fails_after,
@@ -339,7 +383,7 @@ def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
     All tasks of a job are on one type; jobs that can only be on the same few types need capacity on these together. Figures that
     are not known exclude nothing.
     """
-    rows = hardware.rows
+    rows = hardware.of(spec.kind)
     mine = [types_that_hold(job, rows) for job in spec.jobs]
     if len(mine) == 1:
         return bool(mine[0])  # Each of these types could hold the whole job.

@@ -144,7 +144,7 @@ def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterabl
             for attempt in epochs.values():
                 if row is None or not attempt.phase.is_live:
                     continue
-                amounts = held_on(row.spec.jobs, attempt.spreads, image.hardware)
+                amounts = held_on(row.spec, attempt.spreads, image.hardware)
                 for gpu_type, amount in amounts.items():
                     mine = found.setdefault(row.tenant, {})
                     mine[gpu_type] = mine.get(gpu_type, 0) + amount

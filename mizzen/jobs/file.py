@@ -36,6 +36,7 @@ from mizzen.jobs.parts import (
 )
 from mizzen.jobs.script import with_arguments
 from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, as_yes_or_no, nearest, one
+from mizzen.jobs.shared import OF_SHARE, read_share, shared_kind
 from mizzen.jobs.source import Sheet, read_source, sheet_of
 from mizzen.jobs.values import Unreadable, bytes_of, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
@@ -44,7 +45,7 @@ __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 
 OF_WORKLOAD = (
     "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
-    "placement", "data", "fresh_data", "on_region_loss",
+    "placement", "data", "fresh_data", "on_region_loss", "share",
 )  # fmt: skip
 OF_REGION_LOSS = ("move_after",)
 OF_RETRY = ("task_failed", "start_failed")
@@ -118,6 +119,9 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         tell_of_no_use(checkpoint, ("dir", "every"))
     loss = top.section("on_region_loss", OF_REGION_LOSS)
     kind = top.read("kind", one(_kind), _DEFAULTS.kind)
+    share = top.section("share", OF_SHARE)
+    if share is not None:
+        kind = shared_kind(top, kind)
     return WorkloadSpec(
         name=top.read("name", one(str), STAND_IN.name),
         jobs=jobs,
@@ -133,6 +137,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         data=tuple(DatasetName(name) for name in top.items("data", one(name_of))),
         checkpoint_bytes=0 if checkpoint is None else checkpoint.read("size", one(bytes_of), 0),
         needs_fresh_data=top.read("fresh_data", as_yes_or_no, _DEFAULTS.needs_fresh_data),
+        share=None if share is None else read_share(share),
         move_after=NEVER if loss is None else loss.read("move_after", one(longer_than_zero), NEVER),
     )
 
@@ -185,7 +190,7 @@ def _retry(retry: Section | None, kind: Kind) -> RetryLimits:
 
 
 def _kind(text: str) -> Kind:
-    return Kind(_word_of(text, list(Kind), "kind of work"))
+    return Kind(_word_of(text, [kind for kind in Kind if kind is not Kind.SHARED], "kind of work"))
 
 
 def _placement(text: str) -> PlacementMode:

@@ -32,6 +32,7 @@ OF_WORKLOAD: dict[str, Trail] = {
     "control.is_strict": ("control", "strict"),
     "control.unavailable_max": ("control", "max_unavailable"),
     "grace": ("checkpoint", "grace"),
+    "share.within": ("share", "slo"),
 }
 _JOB = re.compile(r"jobs\[([0-9]+)\]\.?(.*)")
 

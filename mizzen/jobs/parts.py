@@ -9,8 +9,10 @@ from core.nouns.fleet import ANY_TYPE
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import EXIT_CODE_MAX
 from core.nouns.quantities import MILLI, Amount
+from core.nouns.sharing import MICRO_STEPS
 from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Topology
 from mizzen.jobs.section import Section, as_items, as_text, as_yes_or_no, one
+from mizzen.jobs.shared import read_speeds
 from mizzen.jobs.values import Unreadable, bytes_of, cpu_milli_of, gpus_of, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Listing, Tree, shown
 
@@ -21,7 +23,16 @@ OF_JOB = (
 OF_RESOURCES = ("gpus", "cpus", "memory", "gpu_memory")
 OF_TOPOLOGY = ("pack", "spread", "tasks_per_node", "zones", "near")
 OF_NODES = ("min", "max")
-OF_EMULATE = ("work", "checkpoint_every", "fails_after", "exit_code", "stop_span", "set_up")
+OF_EMULATE = (
+    "work",
+    "steps",
+    "speeds",
+    "checkpoint_every",
+    "fails_after",
+    "exit_code",
+    "stop_span",
+    "set_up",
+)
 OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
 """Of each job: above several jobs they would be nobody's."""
 OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
@@ -219,15 +230,29 @@ def _emulation(section: Section) -> Emulation:
     work = Nanoseconds(SECOND)
     if emulate is None:
         return Emulation(work)
-    if "work" not in emulate:
+    steps = emulate.read("steps", one(whole_of), 0)
+    by_type = emulate.section("speeds")
+    speeds = read_speeds(by_type) if by_type is not None else {}
+    if steps and speeds:
+        if "work" in emulate:
+            emulate.misplaced(
+                "work", "how long it takes follows from its steps and speeds; leave one of them out"
+            )
+        work = Nanoseconds(-(-steps * MICRO_STEPS * SECOND // max(speeds.values())))
+    elif steps or speeds:
+        emulate.missing("speeds" if steps else "steps", "steps and speeds must both be there")
+        steps, speeds = 0, {}
+    elif "work" not in emulate:
         emulate.missing("work", "say how long it takes, for example 10m")
     return Emulation(
-        work=emulate.read("work", one(span_of), work),
+        work=work if steps else emulate.read("work", one(span_of), work),
         checkpoint_every=emulate.read("checkpoint_every", one(span_of), NEVER),
         fails_after=emulate.read("fails_after", one(span_of), NEVER),
         exit_code=emulate.read("exit_code", one(_exit_code), 1),
         stop_span=emulate.read("stop_span", one(span_of), NEVER),
         set_up=emulate.read("set_up", one(span_of), NEVER),
+        steps=steps,
+        speeds=tuple(sorted(speeds.items())),
     )
 
 

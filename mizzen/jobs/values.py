@@ -80,6 +80,15 @@ def _span(text: str, nanoseconds: Decimal) -> Nanoseconds:
     return Nanoseconds(int(nanoseconds))
 
 
+def decimal_of(text: str, digits: int) -> Decimal:
+    """A number that is not less than zero, with so many digits behind the point at most. Raises Unreadable."""
+    if not re.fullmatch(_NUMBER, text):
+        raise Unreadable(f"{shown(text)} is no number; write for example 2 or 12.5")
+    if len(text.partition(".")[2]) > digits:
+        raise Unreadable(f"{shown(text)} has more than {digits} digits behind the point")
+    return Decimal(text)
+
+
 def span_text(span: int) -> str:
     """A span as a job file writes it: `1h30m`, `90s` as `1m30s`."""
     parts = []

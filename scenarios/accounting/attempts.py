@@ -73,9 +73,11 @@ class AttemptAccount(Struct):
             if job.emulation is None:
                 total += gpus * self.safe_seconds
                 continue
-            whole = job.emulation.work
-            reached = whole if has_completed else min(whole, max(self.saved_step, resumed) * STEP)
-            total += gpus * (reached - min(whole, resumed * STEP)) / SECOND
+            # Work that counts steps is as long as on its fastest type, wherever it ran.
+            whole, steps = job.emulation.work, job.emulation.steps
+            step = whole / steps if steps else STEP
+            reached = whole if has_completed else min(whole, max(self.saved_step, resumed) * step)
+            total += gpus * (reached - min(whole, resumed * step)) / SECOND
         return total
 
     def make_safe(self, at: float) -> None:

@@ -7,15 +7,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.messages.base import Refused
 from core.messages.queue import Acknowledged, CancelWorkload
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, seconds
+from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
+from core.nouns.sharing import ShareSpec
 from core.nouns.tenant import OVER_LEVEL
-from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, EndCause, JobSpec, Kind, Phase, RetryLimits, WorkloadSpec
+from runtime.fleet_file import RegionSpec
 from runtime.spool import STEP
 from scenarios.accounting.attempts import AttemptAccount
 from scenarios.check import Run
@@ -54,8 +58,9 @@ LONG = 3600.0
 class Probe:
     """One probe: a workload, and what is known of it."""
 
-    def __init__(self, run: Run, region: RegionName, gpu_type: str, name: str) -> None:
-        self.run, self.region, self.gpu_type, self.name = run, region, gpu_type, name
+    def __init__(self, run: Run, region: RegionName, spec: RegionSpec, name: str) -> None:
+        self.run, self.region, self.gpu_type, self.name = run, region, spec.gpu_type, name
+        self.is_shared = spec.pool == SHARED_POOL
         self.pace = PACES[run.world.world]
         self.workload = WorkloadId("")
         self.waits_for = "it is accepted"
@@ -89,6 +94,8 @@ class Probe:
             regions=(self.region,),
             retry=RetryLimits(task_failed=retries),
         )
+        if self.is_shared:
+            spec = replace(spec, kind=Kind.SHARED, grace=seconds(self.pace.work), share=ShareSpec())
         self.run.users.wanted += 1
         workload = await self.run.users.submit(f"probe/{self.region}/{self.name}", spec)
         self.workload = workload or self.workload
@@ -276,5 +283,5 @@ def probes_of(run: Run) -> list[tuple[Probe, Story]]:
     for region, spec in sorted(emulated_regions(run.spec.fleet).items()):
         stories = STORIES if spec.gpu_type not in seen else {FIRST: STORIES[FIRST]}
         seen.add(spec.gpu_type)
-        probes += [(Probe(run, region, spec.gpu_type, name), story) for name, story in stories.items()]
+        probes += [(Probe(run, region, spec, name), story) for name, story in stories.items()]
     return probes

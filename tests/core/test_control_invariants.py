@@ -292,6 +292,7 @@ STOP_CAUSES: list[tuple[EndCause, bool]] = [
     (EndCause.MAINTENANCE, False),
     (EndCause.MOVED, False),
     (EndCause.CHANGED, False),
+    (EndCause.ROUND_OVER, False),
     (EndCause.COMPLETED, False),
     (EndCause.CANCELLED, True),
     (EndCause.PREEMPTED, True),

@@ -26,7 +26,8 @@ from core.events.region import (
 )
 from core.fact import Event, Fact
 from core.images import GlobalImage, Image, RegionImage, decode_image, empty_image
-from core.images.queue import AwardRow, WorkloadRow, key_of
+from core.images.awards import AwardRow
+from core.images.queue import WorkloadRow, key_of
 from core.images.region import AttemptPhase, AttemptRow, HardwareRow
 from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
 from core.nouns.workload import EndCause, Phase

@@ -71,6 +71,7 @@ from core.events.region import (
     StopOrdered,
 )
 from core.events.regions import RegionAbandoned, RegionReadmitted
+from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
@@ -99,6 +100,7 @@ from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
 from core.nouns.ranking import CreditSettings, RankingSettings
+from core.nouns.sharing import ClassShares, PoolShares, ShareColumn, ShareSpec, SharingSettings
 from core.nouns.solved_from import SolvedFrom
 from core.nouns.starts import StartOver
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
@@ -112,10 +114,13 @@ from core.nouns.workload import (
     WorkloadSpec,
 )
 from core.ranking.fair_lag import FairShare
+from core.sharing.classes import class_of
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
-LOW, HIGH, WEB, STUCK, MINE, SPARE, URGENT, MOVING = (WorkloadId(f"w-{number}") for number in range(1, 9))
+LOW, HIGH, WEB, STUCK, MINE, SPARE, URGENT, MOVING, POOLED = (
+    WorkloadId(f"w-{number}") for number in range(1, 10)
+)
 WORKER = WorkerName("w0")
 ML = TenantName("ml")
 
@@ -125,8 +130,11 @@ _EMULATION = Emulation(
     fails_after=Nanoseconds(900 * SECOND),
     exit_code=3,
     stop_span=Nanoseconds(5 * SECOND),
+    steps=6_000,
+    speeds=(("H100", 10_000_000),),
 )
 _JOB = JobSpec("main", 2, Amount(4_000, 8_000, 64 << 30), "H100", _EMULATION)
+_SHARE = ShareSpec("bert", {"H100": 10_000_000}, 6_000, 1_500, "nlp", Nanoseconds(7_200 * SECOND))
 _CONTROL = ControlSpec("shards", unavailable_max=1, is_strict=True, isolation=Nanoseconds(45 * SECOND))
 _SPEC = WorkloadSpec(
     name="train",
@@ -139,10 +147,16 @@ _SPEC = WorkloadSpec(
     max_duration=Nanoseconds(3_600 * SECOND),
     grace=Nanoseconds(20 * SECOND),
     control=_CONTROL,
+    share=_SHARE,
 )
 _HALF = replace(_JOB, tasks=1)
 """Of a node's GPUs."""
 _NARROW = replace(_SPEC, jobs=(_HALF,))
+_SHARED = replace(_SPEC, kind=Kind.SHARED)
+_COLUMN = ShareColumn(EU, "H100")
+_TARGETS = PoolShares(
+    1, (_COLUMN,), (16,), (ClassShares(class_of(_SHARED), ((0, 400_000),)),), "highs simplex"
+)
 _GROUP = NodeGroup(
     0, 2, Amount(8_000, 96_000, 1 << 40), "H100", 0, 2, "zone-1", power_domain="power-1", pool="shared"
 )
@@ -434,4 +448,17 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, WorkloadCancelled(MOVING)),
     (EU_LOG, AttemptsForgotten(((MOVING, 1),), 1)),
     (GLOBAL_LOG, WorkloadsForgotten((MOVING,))),
+    # A job of a shared pool is picked, and placed anew in the next round.
+    (
+        GLOBAL_LOG,
+        PolicySet(
+            SharingSettings("makespan", Nanoseconds(60 * SECOND), 1_000_000, True, {"nlp": 2_000}), 1, "ada"
+        ),
+    ),
+    (GLOBAL_LOG, WorkloadSubmitted(POOLED, 6, _SHARED, "ada", "pooled")),
+    (GLOBAL_LOG, SharesSet(_TARGETS, True, "makespan", 1)),
+    (GLOBAL_LOG, PicksAdded((_COLUMN,), {POOLED: 0})),
+    (GLOBAL_LOG, RoundBegun(30_000_000, (_COLUMN,), {POOLED: 0}, (POOLED,), Nanoseconds(10 * SECOND))),
+    (GLOBAL_LOG, WorkloadCancelled(POOLED)),
+    (GLOBAL_LOG, WorkloadsForgotten((POOLED,))),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS, control, data, moves, pools, prices, regions, starts, tenants
+from core.events import EVENTS, control, data, moves, pools, prices, regions, sharing, starts, tenants
 from core.events.log import ClockAccepted
 from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
@@ -43,6 +43,7 @@ SINCE = {
         *regions.EVENTS,
         *moves.EVENTS,
         *starts.EVENTS,
+        *sharing.EVENTS,
         *NEW,
     }
 }

@@ -14,7 +14,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
 from core.rules.submission import problems_of
-from mizzen.jobs import file, parts, slurm_options
+from mizzen.jobs import file, parts, shared, slurm_options
 from mizzen.jobs.file import JobFileError, load_job, read_job
 from mizzen.jobs.source import BYTES_MAX, Source, sheet_of
 from mizzen.jobs.values import SPAN_MAX, span_of, span_text
@@ -514,6 +514,7 @@ def test_document_has_a_row_for_every_field() -> None:
         "nodes": parts.OF_NODES,
         "resources": parts.OF_RESOURCES,
         "topology": parts.OF_TOPOLOGY,
+        "share": shared.OF_SHARE,
     }
     known = {*file.OF_WORKLOAD, *parts.OF_JOB}
     known |= {f"{name}.{field}" for name, fields in inner.items() for field in fields}

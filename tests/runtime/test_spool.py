@@ -1,5 +1,7 @@
 """Emulated tasks: they take time, save, fail, stop within their grace or not, and do not care who watches."""
 
+from typing import Any
+
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
@@ -112,7 +114,8 @@ def prepare(*emulations: Emulation, epoch: int = 1, **changed: object) -> Prepar
 
 def lasting(span: float, **more: float) -> Emulation:
     """A task that runs so many seconds, and whatever else is named, in seconds too."""
-    return Emulation(work=seconds(span), **{name: seconds(value) for name, value in more.items()})
+    spans: dict[str, Any] = {name: seconds(value) for name, value in more.items()}  # Any: fields by name
+    return Emulation(work=seconds(span), **spans)
 
 
 @virtual

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from core.nouns.instant import SECOND, seconds
+from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import (
     CHECKPOINT_BYTES_MAX,
     CHECKPOINT_EVERY_MIN,
@@ -22,9 +22,11 @@ from core.nouns.limits import (
     RETRIES_MAX,
     SPAN_MAX,
     TASKS_MAX,
+    WEIGHT_MAX,
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
+from core.nouns.sharing import ShareSpec
 from core.nouns.workload import (
     Emulation,
     Extent,
@@ -56,6 +58,8 @@ OF_EMULATION: Values = {
     "exit_code": (0, 1, 85, EXIT_CODE_MAX, *BEYOND),
     "stop_span": SPANS,
     "set_up": SPANS,
+    "steps": (0, 1, 1_000, NEED_MAX, *BEYOND),
+    "speeds": ((), (("H100", 1),), (("H100", 1_000_000), ("A100", NEED_MAX)), (("H100", NEED_MAX + 1),)),
 }
 OF_PROGRAM: Values = {
     "run": ("true", "x" * 1_000),
@@ -104,6 +108,13 @@ OF_WORKLOAD: Values = {
     "checkpoint_bytes": (0, 1, CHECKPOINT_BYTES_MAX, *BEYOND),
     "needs_fresh_data": (True,),
     "move_after": SPANS,
+    "share": (
+        None,
+        ShareSpec(),
+        ShareSpec(LONGEST, {"H100": 1}, NEED_MAX, 1, LONGEST, Nanoseconds(SPAN_MAX)),
+        ShareSpec("m", {"H100": NEED_MAX}, 1, WEIGHT_MAX, "e", Nanoseconds(1)),
+        ShareSpec("m", {"K80": 0}, NEED_MAX + 1, 0, "?", Nanoseconds(-1)),
+    ),
 }
 PARTS: dict[type[Struct], Values] = {
     Amount: OF_AMOUNT,

@@ -53,7 +53,7 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Entitlement
-from core.nouns.workload import JobSpec
+from core.nouns.workload import JobSpec, Kind
 from core.rules.quota import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
@@ -298,8 +298,11 @@ def award_of(
     auction = state.auctions.open[workload]
     assert image is not None, best.region
     spec, tenants = row.spec, state.image.tenants
-    charge = held_on(spec.jobs, best.spreads, image.hardware)
-    if charge and state.ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
+    charge = held_on(spec, best.spreads, image.hardware)
+    is_shared = (
+        spec.kind is Kind.SHARED
+    )  # Who has spent its budget is not picked, which is as far as a budget reaches here.
+    if charge and not is_shared and state.ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
         return ()
     if auction.shape.level == OVER_LEVEL:
         if not state.ledger.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
@@ -322,7 +325,7 @@ def award_of(
         types=auction.shape.types,
         refusals=_refusals(state, workload, auction),
     )
-    if auction.shape.level == OVER_LEVEL or not state.ledger.quota:
+    if is_shared or auction.shape.level == OVER_LEVEL or not state.ledger.quota:
         return (award,)
     levels = _beside(state, workload, row, auction.shape.level, charge, now)
     if workload in levels:

@@ -124,7 +124,7 @@ class UserAnswers:
         images = {
             region: state.regions[region] for region in self.regions if not state.silent.get(region, True)
         }
-        return tuple(region for region, image in images.items() if image is not None and image.hardware.rows)
+        return tuple(region for region, image in images.items() if image is not None and image.hardware.runs)
 
     def _line(
         self,
@@ -418,7 +418,7 @@ def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnow
     """Return the region's hardware of the node types that the workload asks for, whether or not enough."""
     if image is None:
         return ()
-    rows = image.hardware.rows
+    rows = image.hardware.of(row.spec.kind)
     return tuple(
         HardwareKnown(name, rows[name].nodes, rows[name].gpu_milli, rows[name].gpu_milli_max)
         for name in sorted(rows)

@@ -128,7 +128,7 @@ class UserRequests:
         hardware = {}
         for region in spec.regions or self.regions:
             image = state.regions[region]
-            if image is None or not image.hardware.rows or could_fit(spec, image.hardware):
+            if image is None or not image.hardware.runs or could_fit(spec, image.hardware):
                 return None
             hardware[region] = image.hardware
         return Reason.NEVER_FITS, reasons_never(spec, hardware)

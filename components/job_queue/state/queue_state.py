@@ -197,6 +197,10 @@ class Reclassified(Note, frozen=True):
     tenants: tuple[TenantName, ...]
 
 
+class RoundLooked(Note, frozen=True):
+    """Idle GPUs of shared pools were given out."""
+
+
 class Swept(Note, frozen=True):
     """Ended workloads were swept; those in `blocked`, which a region still remembers, are looked at again later."""
 
@@ -263,6 +267,8 @@ class QueueState:
         self.moves_refused: dict[WorkloadId, MoveRefused] = {}
         """Refusals of requested moves, each the answer to repeats before its `until`."""
         self.moves_due: Agenda[WorkloadId] = Agenda()
+        self.fill_at: Instant | None = at
+        """Time at which idle GPUs of shared pools are given out, if something has changed."""
         self.starts = ReservationCandidates()
         """Workloads that may get a reservation."""
 

@@ -195,7 +195,7 @@ class QuotaLedger:
         if row is None or row.budget is None or used is None:
             return None
         next_period = Instant(used.began_at(now) + used.period)
-        left, rate = row.budget.gpu_hours * GPU_HOUR - used.used_at(now), used.fading.gpu_milli
+        left, rate = row.budget.gpu_hours * GPU_HOUR - used.used_at(now), used.rate
         spent = Instant(now - -left // rate) if rate and left > 0 else None
         return earliest(spent, next_period)
 

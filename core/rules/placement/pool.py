@@ -4,6 +4,7 @@ source    DESIGN §4: training (by priority), shared (time-shared by a policy), 
 """
 
 from core.nouns.cluster import Cluster
+from core.nouns.pool import SHARED_POOL
 from core.nouns.reasons import Reason
 from core.nouns.workload import Kind
 from core.rules.placement.rule import ClusterValidator, Request
@@ -11,22 +12,23 @@ from core.rules.placement.rule import ClusterValidator, Request
 KINDS_OF = {
     "service": frozenset({Kind.SERVICE}),
     "harvest": frozenset({Kind.FUNCTION, Kind.BATCH}),
-    "shared": frozenset({Kind.TRAINING, Kind.INTERACTIVE, Kind.BATCH}),
+    SHARED_POOL: frozenset({Kind.SHARED}),
 }
-"""Kinds by pool; all other pools take every kind."""
+"""Kinds by pool; all other pools take every kind but `shared`."""
 OWN = {
     Kind.TRAINING: "training",
     Kind.INTERACTIVE: "training",
     Kind.SERVICE: "service",
     Kind.BATCH: "harvest",
     Kind.FUNCTION: "harvest",
+    Kind.SHARED: SHARED_POOL,
 }
 FREE = "free"
 """The pool of nodes that are not yet given to another pool."""
 
 
 class Pool(ClusterValidator):
-    """Pools in `KINDS_OF` take only the kinds named there: lent nodes evictable work, service nodes services."""
+    """Pools in `KINDS_OF` take only the kinds named there: lent nodes evictable work, service nodes services, shared ones shared work."""
 
     name = "pool"
     traits = frozenset({"kind"})
@@ -34,7 +36,9 @@ class Pool(ClusterValidator):
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
         """Return whether the pool takes work of the request's kind."""
-        return cluster.pool not in KINDS_OF or request.kind in KINDS_OF[cluster.pool]
+        if cluster.pool not in KINDS_OF:
+            return request.kind is not Kind.SHARED
+        return request.kind in KINDS_OF[cluster.pool]
 
 
 def pool_rank(pool: str, kind: Kind) -> int:

@@ -53,6 +53,7 @@ BY_OPERATION = (
     EndCause.MOVED,
     EndCause.CHANGED,
     EndCause.PREEMPTED,
+    EndCause.ROUND_OVER,
 )
 
 

@@ -66,13 +66,14 @@ def test_blame_and_retries_agree(cause: EndCause) -> None:
 
 def test_each_end_is_somebodys_doing() -> None:
     """Planned, unplanned and user-caused are told apart; what an operator or the plane wants is planned."""
-    assert {Blame.NOBODY: 1, Blame.USER: 4, Blame.PLANNED: 5, Blame.UNPLANNED: 4} == {
+    assert {Blame.NOBODY: 1, Blame.USER: 4, Blame.PLANNED: 6, Blame.UNPLANNED: 4} == {
         blame: sum(cause.blame is blame for cause in EndCause) for blame in Blame
     }
     for cause in (
         EndCause.DRAINED,
         EndCause.MAINTENANCE,
         EndCause.MOVED,
+        EndCause.ROUND_OVER,
         EndCause.PREEMPTED,
         EndCause.REQUEUED,
     ):

@@ -122,6 +122,7 @@ from tests.components.support import region_broker as brokering
 from tests.components.support import service as serving
 from tests.components.support.machine import Machine
 from tests.components.support.planner import FIRST, SECOND, Planning, some_prices
+from tests.components.support.shared_pool import pool_nodes, shared
 from tests.components.support.store_scene import a_service_is_touched, nodes_are_worked_on
 from tests.components.support.task_control import Pair, a_service
 from tests.components.test_worker import PREPARED, RUNNING, share
@@ -178,6 +179,9 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ListStarts())
     machine.hear(TestSubmission(a_spec(), "ada"))
     machine.hear(ExplainWorkload(WorkloadId("w-2")))
+    machine.fact(US_LOG, pool_nodes(first=100))
+    machine.hear(SubmitWorkload(shared(), "ada", "key-shared"))
+    machine.wake()
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()
     machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED), queueing.ended(EndCause.CANCELLED))

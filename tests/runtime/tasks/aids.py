@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -202,7 +203,7 @@ def alone(command: PrepareTasks, rank: int, *, group: int = 0, run: int = 0) -> 
 
 def emulated(work_seconds: float, epoch: int = 1, **more: float) -> PrepareTasks:
     """A command to prepare an emulated task, whatever else is named in seconds too."""
-    spans = {name: seconds(value) for name, value in more.items()}
+    spans: dict[str, Any] = {name: seconds(value) for name, value in more.items()}  # Any: fields by name
     job = JobSpec("job-0", 1, Amount(1000), "cpu", Emulation(seconds(work_seconds), **spans))
     return command_of((job,), 1, epoch)
 

@@ -1,0 +1,297 @@
+"""Rounds of shared pools: which job runs on which GPU type from one boundary to the next.
+
+    a multiple of the span        RoundBegun: every job is owed its shares, and who joins and who leaves is told
+    who leaves                    task control asks its controller, and stops it by the deadline (components/task_control/)
+    who joins                     waits in the order as any work does, held to its column; nobody else of a shared pool is in the order
+    a job ends, or is submitted   PicksAdded: idle GPUs go to jobs that wait, by speed
+    shares are missing            the queue waits for no planner: each job has an equal part until there are others
+
+The choice itself is that of `mizzen policy compare` (core/sharing/rounds.py), on what the log says: which job is picked, and what each is
+owed. It reads capacity as the planner told it with the shares, or else all nodes of the pool.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from components.job_queue.ordering import place
+from components.job_queue.state.auctions import settled
+from components.job_queue.state.queue_state import AuctionClosed, QueueState, RoundLooked, why_not_asked
+from core.component import NOTHING, Decision
+from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadReleased, WorkloadSubmitted
+from core.events.sharing import PicksAdded, RoundBegun, SharesSet
+from core.fact import Event, Fact, Note
+from core.images.queue import WorkloadRow
+from core.messages.base import Message
+from core.nouns.fleet import gpu_type_of
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART
+from core.nouns.quantities import MILLI
+from core.nouns.sharing import MICRO_STEPS, WEIGHT, ClassShares, PoolShares, ShareColumn
+from core.nouns.workload import Kind, Phase, WorkloadSpec
+from core.sharing.accounts import ROUND, Place
+from core.sharing.classes import entity_of, gpus_of
+from core.sharing.policies.isolated import isolated
+from core.sharing.problem import Column, JobClass, Shares, SharingProblem
+from core.sharing.rounds import Present, Run, chosen, filled
+
+UNKNOWN_SPEED = 1.0
+"""Of a job of which nobody knows a speed: then it is equally fast on all types that will do."""
+ISOLATED = "isolated"
+
+
+class Scene(Struct, frozen=True):
+    """What a choice reads: the jobs that may run, and the columns where they may."""
+
+    columns: tuple[ShareColumn, ...]
+    present: Present
+    runs: list[Run]
+    """Of the jobs that are picked now."""
+
+
+def round_due(state: QueueState) -> Instant | None:
+    """Return when the next round begins, or when idle GPUs are to be given out; None: there is no job of a shared pool."""
+    sharing = state.image.sharing
+    if not sharing.jobs:
+        return None
+    boundary = Instant((sharing.number + 1) * sharing.settings.round_span)
+    return boundary if state.fill_at is None else min(boundary, state.fill_at)
+
+
+def begin_round(state: QueueState, now: Instant) -> Decision:
+    """Return the facts of a round that begins now, or those by which idle GPUs are given out within one."""
+    due = round_due(state)
+    if due is None or due > now:
+        return NOTHING
+    sharing = state.image.sharing
+    number = now // sharing.settings.round_span
+    missing = _missing_shares(state)
+    if missing is not None:
+        return Decision((missing,))
+    scene = _scene(state)
+    if number <= sharing.number:
+        return _filled(state, scene)
+    ahead = sharing.at_round(number, now)
+    accounts = _Ahead(ahead.lags, ahead.overdue, scene.columns)
+    runs = chosen(scene.present, accounts, scene.runs, sharing.settings.stay / ROUND)
+    column_of = {job: scene.columns[run.column] for run in runs for job in run.jobs}
+    picked = sharing.picks
+    joins = {
+        WorkloadId(job): column
+        for job, column in column_of.items()
+        if job not in picked or picked[WorkloadId(job)].column != column.name
+    }
+    rows = state.image.workloads.rows
+    leaves = tuple(
+        job
+        for job in picked
+        if (job not in column_of or job in joins) and not _is_out_of_reach(state, rows[job])
+    )
+    index = {column: place for place, column in enumerate(scene.columns)}
+    deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
+    begun = RoundBegun(
+        number,
+        scene.columns,
+        {job: index[column] for job, column in joins.items()},
+        leaves,
+        Nanoseconds(deadline),
+    )
+    return _with_auctions_ended(state, begun, leaves)
+
+
+def _filled(state: QueueState, scene: Scene) -> Decision:
+    """Return the picks of jobs that wait on GPUs that are idle."""
+    waiting = [job for job in scene.present.class_of if job not in state.image.sharing.picks]
+    more = filled(scene.present, scene.runs, waiting)
+    joins = {WorkloadId(run.jobs[0]): run.column for run in more}
+    return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins),) if joins else ())))
+
+
+def _with_auctions_ended(state: QueueState, begun: RoundBegun, leaves: tuple[WorkloadId, ...]) -> Decision:
+    """Return the round, after the open auctions of those who leave before they started."""
+    events: list[Event | Note] = [RoundLooked()]
+    told: list[Message] = []
+    for workload in leaves:
+        auction = state.auctions.open.get(workload)
+        if auction is not None:
+            told += [settled(bid, has_won=False) for bid in auction.bids.values()]
+            events.append(AuctionClosed(workload, None))
+    return Decision((*events, begun), tuple(told))
+
+
+# Folding.
+
+
+def index_rounds(state: QueueState, fact: Fact) -> None:
+    """Follow a fact of the queue, after the image has folded it: picks enter and leave the order, and idle GPUs are given out."""
+    match fact.event:
+        case RoundBegun(joins=joins, leaves=leaves):
+            for workload in dict.fromkeys((*leaves, *joins)):
+                place(state, workload, state.image.workloads.rows[workload])
+            state.open_at = fact.at
+        case PicksAdded(joins=joins):
+            for workload in joins:
+                place(state, workload, state.image.workloads.rows[workload])
+            state.open_at = fact.at
+        case SharesSet() | WorkloadReleased():
+            state.fill_at = fact.at
+        case (
+            WorkloadSubmitted(workload=workload)
+            | AttemptClosed(workload=workload)
+            | WorkloadCancelled(workload=workload)
+        ):
+            row = state.image.workloads.rows[workload]
+            if row.spec.kind is Kind.SHARED:
+                state.fill_at = fact.at
+
+
+def note_round(state: QueueState, fact: Fact) -> bool:
+    """Fold a note about rounds. Return whether the note was one."""
+    if not isinstance(fact.event, RoundLooked):
+        return False
+    state.fill_at = None
+    return True
+
+
+# What a choice reads.
+
+
+class _Ahead:
+    """What jobs are owed at the begin of a round, by place in the scene."""
+
+    def __init__(
+        self,
+        lags: Mapping[str, Mapping[str, int]],
+        overdue: Mapping[str, int],
+        columns: tuple[ShareColumn, ...],
+    ) -> None:
+        self._lags, self._overdue = lags, overdue
+        self._names = [column.name for column in columns]
+
+    def lag(self, job: str, place: Place) -> float:
+        return self._lags.get(job, {}).get(self._names[place.column], 0) / ROUND
+
+    def overdue(self, job: str) -> int | None:
+        return self._overdue.get(job)
+
+
+def columns_of(state: QueueState) -> dict[ShareColumn, int]:
+    """Return the GPUs of each column of the shared pools of regions that are heard: as told with the shares, or else all there are."""
+    found: dict[ShareColumn, int] = {}
+    told = dict(zip(state.image.sharing.shares.columns, state.image.sharing.shares.gpus, strict=True))
+    for region, image in sorted(state.regions.items()):
+        if image is None or state.silent.get(region, True) or region in state.image.regions.abandoned:
+            continue
+        for node_type, row in sorted(image.hardware.shared.items()):
+            column = ShareColumn(region, node_type)
+            found[column] = min(told.get(column, row.gpu_milli // MILLI), row.gpu_milli // MILLI)
+    return found
+
+
+def _candidates(state: QueueState) -> dict[WorkloadId, WorkloadRow]:
+    """Return the jobs that may be picked: not held, not to be cancelled, of a tenant with budget, not in a region that does not answer."""
+    rows, found = state.image.workloads.rows, {}
+    for workload in state.image.sharing.jobs:
+        row = rows[workload]
+        if row.is_cancel_requested or (row.phase == Phase.PENDING and row.is_held):
+            continue
+        if _is_out_of_reach(state, row) or state.order.tenant(row.tenant).is_spent:
+            continue
+        found[workload] = row
+    return found
+
+
+def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
+    """Return whether a job's region does not answer: it stays as it is, and keeps its pick."""
+    return row.is_active and state.silent.get(row.region, True)
+
+
+def _problem(
+    state: QueueState, jobs: Mapping[WorkloadId, WorkloadRow], columns: Mapping[ShareColumn, int]
+) -> tuple[SharingProblem, list[list[WorkloadId]]]:
+    """Return the problem of these jobs by class, without those that fit in no column, and the jobs of each class."""
+    members: dict[str, list[WorkloadId]] = {}
+    for workload in jobs:
+        members.setdefault(state.image.sharing.jobs[workload], []).append(workload)
+    classes, speeds, mine = [], [], []
+    for name, ids in members.items():
+        spec = jobs[ids[-1]].spec
+        row = [_speed(state, spec, column) for column in columns]
+        wide = gpus_of(spec)
+        if any(speed > 0 and gpus >= wide for speed, gpus in zip(row, columns.values(), strict=True)):
+            assert spec.share is not None
+            weight = spec.share.weight / WEIGHT
+            classes.append(JobClass(name, wide, len(ids), weight, entity_of(spec)))
+            speeds.append(row)
+            mine.append(ids)
+    problem = SharingProblem(
+        tuple(classes),
+        tuple(Column(column.region, column.gpu_type) for column in columns),
+        tuple(columns.values()),
+        np.array(speeds, dtype=np.float64).reshape(len(classes), len(columns)),
+    )
+    return problem, mine
+
+
+def _speed(state: QueueState, spec: WorkloadSpec, column: ShareColumn) -> float:
+    """Return the steps a second of a job in a column; 0: it does not run there. A type of which nothing is known counts as the slowest known."""
+    (job,) = spec.jobs
+    if not job.takes(column.gpu_type) or why_not_asked(state, column.region, spec, 0) is not None:
+        return 0.0
+    assert spec.share is not None
+    known = spec.share.speeds
+    slowest = min(known.values(), default=0) / MICRO_STEPS or UNKNOWN_SPEED
+    told = known.get(gpu_type_of(column.gpu_type)[0])
+    return slowest if told is None else told / MICRO_STEPS
+
+
+def _scene(state: QueueState) -> Scene:
+    sharing, columns = state.image.sharing, columns_of(state)
+    problem, members = _problem(state, _candidates(state), columns)
+    index = {column.name: place for place, column in enumerate(columns)}
+    alone = np.zeros((len(problem.classes), len(columns)), dtype=np.int64)
+    for number, one in enumerate(problem.classes):
+        for name, share in sharing.targets.get(one.name, {}).items():
+            if name in index:
+                alone[number, index[name]] = share
+    present = Present(problem, members, Shares(alone, problem.none_together))
+    runs = [
+        Run((job,), index[pick.column])
+        for job, pick in sharing.picks.items()
+        if job in present.class_of and pick.column in index
+    ]
+    return Scene(tuple(columns), present, runs)
+
+
+def _missing_shares(state: QueueState) -> SharesSet | None:
+    """Return shares in which each class that has none yet has an equal part, and all others what they have; None: none is missing."""
+    sharing, columns = state.image.sharing, columns_of(state)
+    problem, _ = _problem(state, _candidates(state), columns)
+    if all(one.name in sharing.targets for one in problem.classes):
+        return None
+    equal = _equal_parts(problem)
+    names = [column.name for column in columns]
+    shares = []
+    for number, one in enumerate(problem.classes):
+        known = sharing.targets.get(one.name)
+        row = [known.get(name, 0) for name in names] if known is not None else equal.alone[number].tolist()
+        shares.append(
+            ClassShares(one.name, tuple((place, share) for place, share in enumerate(row) if share))
+        )
+    gpus = tuple(columns.values())
+    return SharesSet(
+        PoolShares(sharing.shares.revision + 1, tuple(columns), gpus, tuple(shares), ISOLATED),
+        policy=ISOLATED,
+    )
+
+
+def _equal_parts(problem: SharingProblem) -> Shares:
+    """Return an equal part of every column for each job: it needs no solver."""
+    try:
+        next(isolated(problem))
+    except StopIteration as stop:
+        shares: Shares = stop.value
+        return shares
+    raise AssertionError("an equal part is no programme")

@@ -1,0 +1,49 @@
+"""Events of the log `global` about shared pools: the policy, the shares, and which job runs where from round to round."""
+
+from core.fact import Event
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import Nanoseconds
+from core.nouns.sharing import PoolShares, ShareColumn, SharingSettings
+
+
+class PolicySet(Event, frozen=True, tag="policy-set"):
+    """From the next round on, shared pools go by these settings."""
+
+    settings: SharingSettings
+    revision: int
+    by: str = ""
+
+
+class SharesSet(Event, frozen=True, tag="shares-set"):
+    """From the next round on, jobs of these classes are owed this part of their time."""
+
+    shares: PoolShares
+    is_more: bool = False
+    """Whether the classes are further ones of the same revision: a fact has not room for all."""
+    policy: str = ""
+    sequence: int = 0
+    """Of this log, up to which a planner had read when it asked its solver."""
+
+
+class RoundBegun(Event, frozen=True, tag="round-begun"):
+    """A round began: every job is owed its shares, and only what changes is told. Who is in neither list stays where it is."""
+
+    number: int
+    """The time of its begin over the span of a round."""
+    columns: tuple[ShareColumn, ...]
+    joins: dict[WorkloadId, int]
+    """The column of each that is to run there now."""
+    leaves: tuple[WorkloadId, ...]
+    """They run, and are to save and stop; who is among `joins` too goes on there."""
+    deadline: Nanoseconds
+    """In which those who leave are stopped unasked, from the order on."""
+
+
+class PicksAdded(Event, frozen=True, tag="picks-added"):
+    """Within a round idle GPUs were given to jobs that wait. Nobody stops for these."""
+
+    columns: tuple[ShareColumn, ...]
+    joins: dict[WorkloadId, int]
+
+
+EVENTS: tuple[type[Event], ...] = (PolicySet, SharesSet, RoundBegun, PicksAdded)

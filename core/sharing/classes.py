@@ -1,0 +1,43 @@
+"""Which workloads of a shared pool are alike, so that a policy gives them equal shares."""
+
+from core.estimating.family import family_of
+from core.nouns.quantities import MILLI
+from core.nouns.sharing import WEIGHT
+from core.nouns.workload import WorkloadSpec
+
+
+def model_of(spec: WorkloadSpec) -> str:
+    """Return the model of a workload's job: as it is named, or else its family."""
+    assert spec.share is not None
+    return spec.share.model or family_of(spec.name)
+
+
+def gpus_of(spec: WorkloadSpec) -> int:
+    """Return the GPUs of the whole job."""
+    (job,) = spec.jobs
+    return job.need.gpu_milli * job.tasks // MILLI
+
+
+def class_of(spec: WorkloadSpec) -> str:
+    """Return the name of a workload's class: model, GPUs and tasks, the types and regions that will do, and weight and entity.
+
+    Speeds that users tell are not part of it: of a class the newest told count, until they are measured.
+    """
+    share, (job,) = spec.share, spec.jobs
+    assert share is not None
+    parts = [f"{model_of(spec)} x{gpus_of(spec)}"]
+    if job.tasks > 1:
+        parts.append(f"in {job.tasks}")
+    parts.append(f"on {'|'.join((job.gpu_type, *job.or_types))}")
+    if spec.regions:
+        parts.append(f"at {'|'.join(sorted(spec.regions))}")
+    if share.weight != WEIGHT:
+        parts.append(f"weight {share.weight / WEIGHT:g}")
+    parts.append(f"of {entity_of(spec)}")
+    return " ".join(parts)
+
+
+def entity_of(spec: WorkloadSpec) -> str:
+    """Return whom a hierarchy shares among first: as it is named, or else the tenant."""
+    assert spec.share is not None
+    return spec.share.entity or spec.tenant

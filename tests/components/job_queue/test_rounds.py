@@ -1,0 +1,194 @@
+"""Rounds of shared pools: who is picked, who leaves, who stays, and the border to quota work."""
+
+import pytest
+
+from core.events.region import AttemptEnded
+from core.events.sharing import SharesSet
+from core.images import GlobalImage
+from core.messages.base import LogHeard, LogSilent, Refused
+from core.messages.broker import SolicitBid
+from core.messages.queue import HoldWorkload, SubmitWorkload
+from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
+from core.nouns.ids import TenantName
+from core.nouns.instant import seconds
+from core.nouns.operation import ROUND
+from core.nouns.reasons import Reason
+from core.nouns.tenant import Budget, Entitlement, TenantSettings
+from core.nouns.workload import EndCause
+from core.sharing.accounts import PATIENCE
+from tests.builders import EU_LOG, US, US_LOG, a_job, a_spec, attempt
+from tests.components.support.job_queue import W1, W2, Start, a_job_queue, submit
+from tests.components.support.shared_pool import (
+    a_pool_queue,
+    begun,
+    next_round,
+    picked,
+    pool_nodes,
+    shared,
+    starts,
+)
+from tests.matching import facts, said
+
+
+def test_job_is_picked_at_once_where_its_pool_is(start: Start) -> None:
+    """G20: idle GPUs go to a new job without a wait; it is asked for in its column alone, with its type alone, whatever else will do."""
+    queue = a_pool_queue(start)
+    submit(queue, shared())
+    decision = queue.wake()
+    assert [W1] == picked(decision)
+    (asked,) = said(decision, SolicitBid)
+    assert (W1, US, "V100", ()) == (
+        asked.workload,
+        asked.region,
+        asked.jobs[0].gpu_type,
+        asked.jobs[0].or_types,
+    )
+    (shares,) = [event for event in facts(decision) if isinstance(event, SharesSet)]
+    assert "isolated" == shares.shares.by, "no planner is waited for"
+
+
+def test_two_jobs_take_turns_on_one_gpu(start: Start) -> None:
+    """G22: who waits is not asked for; each has every second stretch of rounds, as many rounds as the other within the credit for staying."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    assert [] == said(queue.wake(), SolicitBid)
+    ran = {W1: 0, W2: 0}
+    runs, epochs = W1, {W1: 1, W2: 0}
+    for _ in range(40):
+        decision = next_round(queue)
+        round_ = begun(decision)
+        ran[runs] += 1
+        assert set(round_.leaves) | set(round_.joins) <= {W1, W2}
+        if not round_.joins:
+            assert () == round_.leaves
+            continue
+        (joins,) = round_.joins
+        assert (runs,) == round_.leaves != (joins,)
+        assert f"{ROUND}{round_.number}" == queue.state.image.awards.rows[runs].moving
+        queue.fact(US_LOG, AttemptEnded(*attempt(runs, epochs[runs]), EndCause.ROUND_OVER))
+        opened = queue.wake()
+        runs = joins
+        epochs[runs] += 1
+        messages = [*said(decision, SolicitBid), *said(opened, SolicitBid)]
+        assert {runs} == {message.workload for message in messages}
+        starts(queue, opened if said(opened, SolicitBid) else decision, runs, epoch=epochs[runs])
+    assert abs(ran[W1] - ran[W2]) <= 5
+    assert epochs[W1] + epochs[W2] <= 16, "two rounds of credit for staying"
+
+
+def test_who_stays_is_told_nothing(start: Start) -> None:
+    """G23: the same GPUs in the next round are no fact about the job, no message, and no stop."""
+    queue = a_pool_queue(start, pool_nodes(2))
+    for number in (1, 2):
+        submit(queue, shared(number))
+    opened = queue.wake()
+    starts(queue, opened, W1, W2)
+    decision = next_round(queue)
+    assert ({}, ()) == (begun(decision).joins, begun(decision).leaves)
+    assert [] == said(decision, SolicitBid)
+    assert "" == queue.state.image.awards.rows[W1].moving
+
+
+def test_nothing_else_runs_in_the_pool_and_its_jobs_nowhere_else(start: Start) -> None:
+    """The border: training on V100 has no node in the fleet, and a fleet without a pool takes no shared job; both are told at once."""
+    queue = a_pool_queue(start)
+    no = said(queue.hear(SubmitWorkload(a_spec(a_job(1, 1, gpu_type="V100")), "ada", "")), Refused)
+    assert [Reason.NEVER_FITS] == [one.reason for one in no]
+    other = a_job_queue(start)
+    (refusal,) = said(other.hear(SubmitWorkload(shared(), "ada", "")), Refused)
+    assert Reason.NEVER_FITS == refusal.reason
+    assert ("share: the fleet has no node in the pool shared",) == refusal.problems
+
+
+def test_quota_is_not_touched(start: Start) -> None:
+    """A tenant entitled to no V100 has its turn all the same; what it holds there is charged by another name, and is no use that counts."""
+    queue = a_pool_queue(start)
+    tenant = TenantName("default")
+    queue.hear(SetTenant(tenant, TenantSettings(), 0))
+    queue.hear(SetEntitlement(tenant, "V100", Entitlement(0), 1))
+    submit(queue, shared())
+    (award,) = starts(queue, queue.wake(), W1)
+    assert {"shared/V100": 1_000} == award.charge
+    usage = queue.state.image.usage.rows[tenant]
+    assert (0, 1_000) == (usage.fading.gpu_milli, usage.rate)
+
+
+def test_spent_budget_is_not_picked(start: Start) -> None:
+    """GPU-hours in the pool count against a budget; once it is spent the job leaves at the next boundary, and is not picked again."""
+    queue = a_pool_queue(start)
+    tenant = TenantName("default")
+    queue.hear(SetTenant(tenant, TenantSettings(), 0))
+    queue.hear(SetBudget(tenant, Budget(1, seconds(7 * 86_400)), 1))
+    submit(queue, shared())
+    starts(queue, queue.wake(), W1)
+    for _ in range(10):
+        assert () == begun(next_round(queue)).leaves
+    for _ in range(3):
+        if begun(next_round(queue)).leaves:
+            break
+    else:
+        pytest.fail("its budget of an hour is spent, and it stays")
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
+    assert [] == picked(queue.wake())
+    assert {} == begun(next_round(queue)).joins
+
+
+def test_held_job_gives_up_its_pick(start: Start) -> None:
+    """At the next boundary; and whoever waits has it."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    queue.wake()
+    submit(queue, shared(2))
+    queue.wake()
+    queue.hear(HoldWorkload(W1, 0))
+    round_ = begun(next_round(queue))
+    assert ((W1,), [W2]) == (round_.leaves, list(round_.joins))
+    (asked,) = {message.workload for message in said(queue.heard[-1][1], SolicitBid)} or {W2}
+    assert W2 == asked
+
+
+def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) -> None:
+    """What runs there stays picked; when the region is heard again its GPUs are given out as before."""
+    queue = a_pool_queue(start, pool_nodes(2))
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    queue.hear(LogSilent(US_LOG))
+    submit(queue, shared(2))
+    queue.wake()
+    round_ = begun(next_round(queue))
+    assert ({}, ()) == (round_.joins, round_.leaves)
+    queue.hear(LogHeard(US_LOG))
+    round_ = begun(next_round(queue))
+    assert [W2] == list(round_.joins)
+
+
+def test_wide_jobs_and_narrow_ones_have_their_shares(start: Start) -> None:
+    """G21: a job of four tasks among four of one GPU begins within the rounds that its part, and patience, allow."""
+    queue = a_pool_queue(start, pool_nodes(4))
+    for number in range(1, 5):
+        submit(queue, shared(number))
+    opened = queue.wake()
+    starts(queue, opened, *(f"w-{number}" for number in range(1, 5)))
+    wide = submit(queue, shared(5, tasks=4))
+    queue.wake()
+    assert any(wide in begun(next_round(queue)).joins for _ in range(5 + PATIENCE + 1))
+
+
+def test_queue_that_starts_again_goes_on_in_the_round(start: Start) -> None:
+    """G32: picks, lags and the number of the round are in the log: the queue that starts again decides the next round alike."""
+    queue = a_pool_queue(start)
+    for number in (1, 2, 3):
+        submit(queue, shared(number))
+    starts(queue, queue.wake(), W1)
+    for _ in range(2):
+        next_round(queue)
+    again = queue.restart()
+    before, after = queue.state.image, again.state.image
+    assert isinstance(after, GlobalImage)
+    assert before.sharing == after.sharing
+    again.fact(EU_LOG)
+    again.wake()
+    expected, actual = begun(next_round(queue)), begun(next_round(again))
+    assert (expected.number, expected.joins, expected.leaves) == (actual.number, actual.joins, actual.leaves)

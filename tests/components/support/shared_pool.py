@@ -1,0 +1,93 @@
+"""A queue over a region of ordinary nodes and one of a shared pool, and jobs of that pool."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from core.component import Decision
+from core.events.queue import WorkloadAwarded
+from core.events.region import ClaimGranted, GangStarted, NodesJoined
+from core.events.sharing import PicksAdded, RoundBegun
+from core.messages.broker import SolicitBid
+from core.messages.queue import Bid
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds, seconds
+from core.nouns.placement import View
+from core.nouns.pool import SHARED_POOL
+from core.nouns.quantities import Amount
+from core.nouns.sharing import ROUND_SPAN, ShareSpec
+from core.nouns.workload import Kind, WorkloadSpec
+from tests.builders import US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt
+from tests.components.support.job_queue import Start, a_job_queue
+from tests.components.support.machine import Machine
+from tests.matching import facts, said
+
+GRACE = seconds(10)
+
+
+def pool_nodes(nodes: int = 1, gpus: int = 1, gpu_type: str = "V100", first: int = 0) -> NodesJoined:
+    """Nodes of a shared pool."""
+    total = Amount(1_000 * gpus, 96_000, 1 << 40)
+    group = NodeGroup(first, nodes, total, gpu_type, first, 1, pool=SHARED_POOL)
+    worker = WorkerName(f"w{first}")
+    return NodesJoined(worker, Inventory(worker, (group,)))
+
+
+def a_pool_queue(start: Start, nodes: NodesJoined | None = None) -> Machine[Any]:
+    """Ordinary nodes in eu, and a shared pool in us: one node with one V100, if no other is named."""
+    return a_job_queue(start, us=nodes or pool_nodes())
+
+
+def shared(number: int = 1, tasks: int = 1, **share: Any) -> WorkloadSpec:  # Any: fields of a share
+    """A job of the shared pool, with so many tasks of one GPU, on V100 or K80."""
+    job = replace(a_job(tasks, 1, gpu_type="V100"), or_types=("K80",))
+    spec = a_spec(job, name=f"m{number}", kind=Kind.SHARED)
+    return replace(spec, grace=GRACE, share=ShareSpec(**{"model": "m", **share}))
+
+
+def boundary(machine: Machine[Any]) -> Instant:
+    """When the next round begins."""
+    return Instant((machine.now // ROUND_SPAN + 1) * ROUND_SPAN)
+
+
+def next_round(machine: Machine[Any]) -> Decision:
+    """It begins."""
+    return machine.wake(boundary(machine))
+
+
+def starts(machine: Machine[Any], opened: Decision, *workloads: str, epoch: int = 1) -> list[WorkloadAwarded]:
+    """The pool bids for the jobs that were asked for; they have their awards, and start, each on a node of its own."""
+    asked = {message.workload: message for message in said(opened, SolicitBid)}
+    for node, workload in enumerate(workloads):
+        auction, spreads = asked[WorkloadId(workload)].auction, (a_spread({node: 1}),)
+        machine.hear(Bid(US, AgentName("a0"), WorkloadId(workload), auction, (0,) * 6, spreads, (), View(1)))
+    machine.wake()
+    for node, workload in enumerate(workloads):
+        claim = replace(
+            a_claim(workload, epoch),
+            region=US,
+            jobs=asked[WorkloadId(workload)].jobs,
+            spreads=(a_spread({node: 1}),),
+            kind=Kind.SHARED,
+        )
+        granted = ClaimGranted(claim.workload, epoch, claim, is_merged=False)
+        machine.fact(US_LOG, granted, GangStarted(*attempt(workload, epoch)))
+    machine.wake(Instant(machine.now + Nanoseconds(1)))
+    made = [fact.event for fact in machine.logs[GLOBAL_LOG] if isinstance(fact.event, WorkloadAwarded)]
+    found = [event for event in made if event.workload in workloads and event.epoch == epoch]
+    assert len(workloads) == len(found)
+    return found
+
+
+def begun(decision: Decision) -> RoundBegun:
+    """The round that began."""
+    (found,) = [event for event in facts(decision) if isinstance(event, RoundBegun)]
+    return found
+
+
+def picked(decision: Decision) -> list[WorkloadId]:
+    """Who was picked, at a boundary or within a round."""
+    return [
+        job for event in facts(decision) if isinstance(event, RoundBegun | PicksAdded) for job in event.joins
+    ]
