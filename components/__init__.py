@@ -4,7 +4,7 @@ from components.allocation_agent.component import AllocationAgent
 from components.auditor.component import Auditor
 from components.job_queue.component import JobQueue
 from components.placement_store.component import PlacementStore
-from components.planner import Planner
+from components.planner.component import Planner
 from components.region_broker.component import RegionBroker
 from components.task_control.component import TaskControl
 from components.worker import Worker

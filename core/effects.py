@@ -5,6 +5,13 @@ from core.messages.auditor import FoundViolation
 from core.messages.workers import PrepareTasks
 from core.nouns.ids import RegionName, ShareKey
 from core.pricing.problem import PricingProblem
+from core.sharing.asked import AskedShares
+
+
+class SolveShares(Effect, frozen=True):
+    """Find the shares of shared pools. Comes back as `SharesSolved` or `SharesUnsolved`."""
+
+    asked: AskedShares
 
 
 class FindTasks(Effect, frozen=True):

@@ -39,6 +39,7 @@ from components.job_queue.regions import (
     note_silence,
 )
 from components.job_queue.requests.datasets import HEARD_OF_DATA, DataRecords
+from components.job_queue.requests.sharing import HEARD_OF_SHARING, SharingRecords
 from components.job_queue.requests.start_queries import HEARD_OF_STARTS
 from components.job_queue.requests.tenants import HEARD_OF_TENANTS, TenantRecords
 from components.job_queue.requests.workloads import HEARD_OF_USERS, UserRequests
@@ -125,6 +126,7 @@ class JobQueue:
         *HEARD_OF_DATA,
         *HEARD_OF_REGIONS,
         *HEARD_OF_MOVES,
+        *HEARD_OF_SHARING,
         BusLost,
         BusBack,
         Bid,
@@ -146,6 +148,7 @@ class JobQueue:
             **DataRecords().deciders,
             **RegionAnswers(self._moving).deciders,
             **RegionRecords().deciders,
+            **SharingRecords().deciders,
             **self._moving.deciders,
         }
 

@@ -24,21 +24,18 @@ from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
-from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART
 from core.nouns.quantities import MILLI
-from core.nouns.sharing import MICRO_STEPS, WEIGHT, ClassShares, PoolShares, ShareColumn
-from core.nouns.workload import Kind, Phase, WorkloadSpec
+from core.nouns.sharing import ClassShares, PoolShares, ShareColumn
+from core.nouns.workload import Kind, Phase
+from core.rules.shared_pools import Pooled, equal_parts, problem_of
 from core.sharing.accounts import ROUND, Place
-from core.sharing.classes import entity_of, gpus_of
-from core.sharing.policies.isolated import isolated
-from core.sharing.problem import Column, JobClass, Shares, SharingProblem
+from core.sharing.policies import POLICIES
+from core.sharing.problem import Shares
 from core.sharing.rounds import Present, Run, chosen, filled
 
-UNKNOWN_SPEED = 1.0
-"""Of a job of which nobody knows a speed: then it is equally fast on all types that will do."""
 ISOLATED = "isolated"
 
 
@@ -67,12 +64,12 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         return NOTHING
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
-    missing = _missing_shares(state)
+    if number <= sharing.number:
+        return _filled(state, _scene(state, now))
+    missing = _missing_shares(state, now)
     if missing is not None:
         return Decision((missing,))
-    scene = _scene(state)
-    if number <= sharing.number:
-        return _filled(state, scene)
+    scene = _scene(state, now)
     ahead = sharing.at_round(number, now)
     accounts = _Ahead(ahead.lags, ahead.overdue, scene.columns)
     runs = chosen(scene.present, accounts, scene.runs, sharing.settings.stay / ROUND)
@@ -208,55 +205,33 @@ def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
     return row.is_active and state.silent.get(row.region, True)
 
 
-def _problem(
-    state: QueueState, jobs: Mapping[WorkloadId, WorkloadRow], columns: Mapping[ShareColumn, int]
-) -> tuple[SharingProblem, list[list[WorkloadId]]]:
-    """Return the problem of these jobs by class, without those that fit in no column, and the jobs of each class."""
-    members: dict[str, list[WorkloadId]] = {}
-    for workload in jobs:
-        members.setdefault(state.image.sharing.jobs[workload], []).append(workload)
-    classes, speeds, mine = [], [], []
-    for name, ids in members.items():
-        spec = jobs[ids[-1]].spec
-        row = [_speed(state, spec, column) for column in columns]
-        wide = gpus_of(spec)
-        if any(speed > 0 and gpus >= wide for speed, gpus in zip(row, columns.values(), strict=True)):
-            assert spec.share is not None
-            weight = spec.share.weight / WEIGHT
-            classes.append(JobClass(name, wide, len(ids), weight, entity_of(spec)))
-            speeds.append(row)
-            mine.append(ids)
-    problem = SharingProblem(
-        tuple(classes),
-        tuple(Column(column.region, column.gpu_type) for column in columns),
-        tuple(columns.values()),
-        np.array(speeds, dtype=np.float64).reshape(len(classes), len(columns)),
+def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant) -> Pooled:
+    """Return the problem of the jobs that may be picked, by class."""
+    jobs = _candidates(state)
+    specs = {state.image.sharing.jobs[workload].kind: row.spec for workload, row in jobs.items()}
+
+    def can_run(kind: str, column: ShareColumn) -> bool:
+        return why_not_asked(state, column.region, specs[kind], 0) is None
+
+    sharing = state.image.sharing
+    policy = sharing.policy
+    is_by_job = policy != ISOLATED and (policy not in POLICIES or POLICIES[policy].is_by_job)
+    return problem_of(
+        sharing, columns, tuple(jobs), now, is_by_job=is_by_job and bool(policy), can_run=can_run
     )
-    return problem, mine
 
 
-def _speed(state: QueueState, spec: WorkloadSpec, column: ShareColumn) -> float:
-    """Return the steps a second of a job in a column; 0: it does not run there. A type of which nothing is known counts as the slowest known."""
-    (job,) = spec.jobs
-    if not job.takes(column.gpu_type) or why_not_asked(state, column.region, spec, 0) is not None:
-        return 0.0
-    assert spec.share is not None
-    known = spec.share.speeds
-    slowest = min(known.values(), default=0) / MICRO_STEPS or UNKNOWN_SPEED
-    told = known.get(gpu_type_of(column.gpu_type)[0])
-    return slowest if told is None else told / MICRO_STEPS
-
-
-def _scene(state: QueueState) -> Scene:
+def _scene(state: QueueState, now: Instant) -> Scene:
     sharing, columns = state.image.sharing, columns_of(state)
-    problem, members = _problem(state, _candidates(state), columns)
+    pooled = _pooled(state, columns, now)
+    problem = pooled.problem
     index = {column.name: place for place, column in enumerate(columns)}
     alone = np.zeros((len(problem.classes), len(columns)), dtype=np.int64)
-    for number, one in enumerate(problem.classes):
-        for name, share in sharing.targets.get(one.name, {}).items():
+    for number, members in enumerate(pooled.members):
+        for name, share in sharing.targets_of(members[0]).items():
             if name in index:
                 alone[number, index[name]] = share
-    present = Present(problem, members, Shares(alone, problem.none_together))
+    present = Present(problem, pooled.members, Shares(alone, problem.none_together))
     runs = [
         Run((job,), index[pick.column])
         for job, pick in sharing.picks.items()
@@ -265,33 +240,27 @@ def _scene(state: QueueState) -> Scene:
     return Scene(tuple(columns), present, runs)
 
 
-def _missing_shares(state: QueueState) -> SharesSet | None:
-    """Return shares in which each class that has none yet has an equal part, and all others what they have; None: none is missing."""
+def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
+    """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing."""
     sharing, columns = state.image.sharing, columns_of(state)
-    problem, _ = _problem(state, _candidates(state), columns)
-    if all(one.name in sharing.targets for one in problem.classes):
+    pooled = _pooled(state, columns, now)
+    is_solved = sharing.shares.by not in ("", ISOLATED)
+    if is_solved:
+        lacking = [not all(map(sharing.has_targets, members)) for members in pooled.members]
+    else:
+        lacking = [
+            sharing.isolated_at != sharing.changes or not sharing.has_targets(members[0])
+            for members in pooled.members
+        ]
+    if not any(lacking):
         return None
-    equal = _equal_parts(problem)
-    names = [column.name for column in columns]
-    shares = []
-    for number, one in enumerate(problem.classes):
-        known = sharing.targets.get(one.name)
-        row = [known.get(name, 0) for name in names] if known is not None else equal.alone[number].tolist()
-        shares.append(
-            ClassShares(one.name, tuple((place, share) for place, share in enumerate(row) if share))
-        )
-    gpus = tuple(columns.values())
-    return SharesSet(
-        PoolShares(sharing.shares.revision + 1, tuple(columns), gpus, tuple(shares), ISOLATED),
-        policy=ISOLATED,
+    equal = equal_parts(pooled.problem).alone.tolist()
+    classes = tuple(
+        ClassShares(one.name, tuple((place, share) for place, share in enumerate(row) if share))
+        for one, row, is_lacking in zip(pooled.problem.classes, equal, lacking, strict=True)
+        if is_lacking
     )
-
-
-def _equal_parts(problem: SharingProblem) -> Shares:
-    """Return an equal part of every column for each job: it needs no solver."""
-    try:
-        next(isolated(problem))
-    except StopIteration as stop:
-        shares: Shares = stop.value
-        return shares
-    raise AssertionError("an equal part is no programme")
+    revision, gpus = sharing.shares.revision, tuple(columns.values())
+    # Shares that a solver found stand, and are replaced by the next that it finds: these are only added.
+    shares = PoolShares(revision if is_solved else revision + 1, tuple(columns), gpus, classes, ISOLATED)
+    return SharesSet(shares, is_more=is_solved, policy=sharing.settings.policy if is_solved else ISOLATED)

@@ -11,12 +11,15 @@ from core.events.queue import AttemptClosed, WorkloadBound, WorkloadCancelled, W
 from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.fact import Fact
 from core.images.base import Section
-from core.nouns.ids import WorkloadId
-from core.nouns.sharing import WHOLE, PoolShares, SharingSettings
+from core.nouns.fleet import will_do
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.sharing import MICRO_STEPS, WHOLE, PoolShares, ShareColumn, SharingSettings
 from core.nouns.workload import Kind
 from core.sharing.accounts import LAG_MAX, Accounts
-from core.sharing.classes import class_of
+from core.sharing.classes import class_of, entity_of, gpus_of, model_of
 
+UNKNOWN_SPEED = 1.0
+"""Of a job of which nobody knows a speed: then it is equally fast on all types that will do."""
 ROUNDS_OWED_MAX = int(LAG_MAX)
 """Of rounds that nobody began, because the queue was down, the most that are owed at once: a lag holds no more."""
 
@@ -28,6 +31,52 @@ class PickRow(Struct):
     """Its name (`ShareColumn.name`)."""
     counted_at: int = 0
     """Up to when its time there is counted; 0: it does not run there yet."""
+
+
+class SharedClass(Struct):
+    """Jobs that a policy by class cannot tell apart (core/sharing/classes.py)."""
+
+    model: str
+    gpus: int
+    """Of the whole job."""
+    tasks: int
+    node_types: tuple[str, ...]
+    """That will do."""
+    regions: tuple[RegionName, ...]
+    """In which they may run; empty: in any."""
+    weight: int
+    """Thousandths."""
+    entity: str
+    speeds: dict[str, int]
+    """By GPU type, millionths of a step in a second, as the newest of the jobs told; of a type that is not there none is known."""
+    jobs: int = 0
+    """How many have not ended."""
+
+    def takes(self, column: ShareColumn) -> bool:
+        """Return whether the jobs may run in a column."""
+        is_there = not self.regions or column.region in self.regions
+        return is_there and will_do(column.gpu_type, self.node_types, is_for_gpus=True)
+
+    def speed(self, gpu_type: str) -> float:
+        """Return the steps a second on a type: of one of which nothing is known that of the slowest type that is, or `UNKNOWN_SPEED`."""
+        slowest = min(self.speeds.values(), default=0) / MICRO_STEPS or UNKNOWN_SPEED
+        told = self.speeds.get(gpu_type)
+        return slowest if told is None else told / MICRO_STEPS
+
+
+class SharedJob(Struct):
+    """A job that has not ended."""
+
+    kind: str
+    """Its class."""
+    number: int
+    submitted_at: int
+    steps: int
+    """In all; 0: not known."""
+    within: int
+    """Nanoseconds from its submission in which it should be done; 0: no promise."""
+    saved_step: int = 0
+    """Of its newest attempt that has closed."""
 
 
 class Sharing(Section):
@@ -49,10 +98,20 @@ class Sharing(Section):
     """Of the settings."""
     shares: PoolShares = PoolShares()
     """The newest; its classes are in `targets`."""
+    policy: str = ""
+    """By which these were found."""
+    isolated_at: int = -1
+    """What had changed when shares were last recorded, by whoever found them."""
+    solved_in: int = 0
+    """The round in which they were recorded."""
     targets: dict[str, dict[str, int]] = field(default_factory=dict)
     """By class, or by id of a job, and name of a column: millionths of the time of one job."""
-    jobs: dict[WorkloadId, str] = field(default_factory=dict)
-    """The class of each job that has not ended, in the order of submission."""
+    jobs: dict[WorkloadId, SharedJob] = field(default_factory=dict)
+    """All that have not ended, in the order of submission."""
+    classes: dict[str, SharedClass] = field(default_factory=dict)
+    """Of these jobs."""
+    changes: int = 0
+    """Grows with everything that makes shares old: jobs that come and end, speeds, settings."""
     picks: dict[WorkloadId, PickRow] = field(default_factory=dict)
     number: int = 0
     """Of the round; 0: none began yet."""
@@ -66,7 +125,11 @@ class Sharing(Section):
     def targets_of(self, workload: WorkloadId) -> dict[str, int]:
         """Return the shares of a job by name of column; empty: none are known."""
         own = self.targets.get(workload)
-        return own if own is not None else self.targets.get(self.jobs[workload], {})
+        return own if own is not None else self.targets.get(self.jobs[workload].kind, {})
+
+    def has_targets(self, workload: WorkloadId) -> bool:
+        """Return whether shares of a job were recorded, be they none."""
+        return workload in self.targets or self.jobs[workload].kind in self.targets
 
     def accounts(self) -> Accounts:
         """Return the accounts, which change this section in place."""
@@ -110,19 +173,27 @@ class Sharing(Section):
     def _policy_set(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, PolicySet)
+        if self.number and event.settings.round_span != self.settings.round_span:
+            self.number = fact.at // event.settings.round_span
         self.settings, self.revision = event.settings, event.revision
+        self.changes += 1
 
     def _shares_set(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, SharesSet)
         if not event.is_more:
             self.targets = {}
-        names = [column.name for column in event.shares.columns]
-        for one in event.shares.classes:
+        shares = event.shares
+        names = [column.name for column in shares.columns]
+        for one in shares.classes:
             self.targets[one.name] = {names[column]: share for column, share in one.shares}
+        if event.is_more:
+            return
+        self.isolated_at = self.changes
         self.shares = PoolShares(
-            event.shares.revision, event.shares.columns, event.shares.gpus, by=event.shares.by
+            shares.revision, shares.columns, shares.gpus, by=shares.by, changes=shares.changes
         )
+        self.policy, self.solved_in = event.policy, self.number
 
     def _round_begun(self, fact: Fact) -> None:
         event = fact.event
@@ -144,8 +215,26 @@ class Sharing(Section):
     def _submitted(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadSubmitted)
-        if event.spec.kind is Kind.SHARED:
-            self.jobs[event.workload] = class_of(event.spec)
+        spec, share = event.spec, event.spec.share
+        if spec.kind is not Kind.SHARED or share is None:
+            return
+        name, (job,) = class_of(spec), spec.jobs
+        self.jobs[event.workload] = SharedJob(name, event.number, fact.at, share.steps, share.within)
+        known = self.classes.get(name)
+        if known is None:
+            known = self.classes[name] = SharedClass(
+                model_of(spec),
+                gpus_of(spec),
+                job.tasks,
+                job.node_types,
+                tuple(sorted(spec.regions)),
+                share.weight,
+                entity_of(spec),
+                {},
+            )
+        known.speeds |= share.speeds
+        known.jobs += 1
+        self.changes += 1
 
     def _bound(self, fact: Fact) -> None:
         event = fact.event
@@ -163,6 +252,7 @@ class Sharing(Section):
         pick = self.picks.get(event.workload)
         if pick is not None:
             pick.counted_at = 0
+        self.jobs[event.workload].saved_step = event.saved_step
         if event.phase.is_terminal:
             self._forget(event.workload)
 
@@ -180,6 +270,12 @@ class Sharing(Section):
             pick.counted_at = at
 
     def _forget(self, workload: WorkloadId) -> None:
-        self.jobs.pop(workload, None)
+        job = self.jobs.pop(workload, None)
+        if job is None:
+            return
+        self.changes += 1
+        self.classes[job.kind].jobs -= 1
+        if not self.classes[job.kind].jobs:
+            del self.classes[job.kind]
         self.picks.pop(workload, None)
         self.accounts().forget(workload)

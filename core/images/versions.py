@@ -130,7 +130,7 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "349617df2793161e"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "7a5925cf5723352b"),
     step=Step(
         _version_3, new_fields=frozenset({"pick", "share", "shared", "shared_milli", "speeds", "steps"})
     ),

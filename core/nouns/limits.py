@@ -232,6 +232,17 @@ PRICES_SPAN: Nanoseconds = seconds(60)
 PRICES_RETRY: Nanoseconds = seconds(60)
 """Before they are solved again after that failed; doubled with each failure in a row."""
 PRICES_RETRY_MAX: Nanoseconds = seconds(3600)
+SHARES_LOOK: Nanoseconds = seconds(1)
+"""After a change, until shares are solved: others that come meanwhile are part of it."""
+SHARES_SPAN: Nanoseconds = seconds(30)
+"""For solving them once. Ten thousand jobs that all differ take four seconds on eight GPU types."""
+SHARES_AHEAD: Nanoseconds = seconds(20)
+"""Before a round begins, in which shares are solved that change with time."""
+SHARES_RETRY: Nanoseconds = seconds(15)
+"""Before they are solved again after that failed; doubled with each failure in a row."""
+SHARES_RETRY_MAX: Nanoseconds = seconds(600)
+SHARES_SAID_MAX = 30
+"""Times that the queue is told of shares which it does not record."""
 PRICES_SAID_MAX = 30
 """Times that a store is told of prices which it does not record: a minute. What was solved for it is old by then."""
 

@@ -82,3 +82,5 @@ class PoolShares(Struct, frozen=True):
     classes: tuple[ClassShares, ...] = ()
     by: str = ""
     """The solver; `isolated` where there was none."""
+    changes: int = -1
+    """What had changed in shared pools when the solver was asked; -1: no solver was."""

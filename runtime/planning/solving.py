@@ -13,18 +13,24 @@ import structlog
 
 from core.codec import encode
 from core.component import Effect
-from core.effects import SolvePrices
+from core.effects import SolvePrices, SolveShares
+from core.messages.base import Notice
 from core.messages.prices import PricesSolved, PricesUnsolved
-from core.nouns.ids import RegionName
+from core.messages.sharing import SharesSolved, SharesUnsolved
 from core.nouns.instant import SECOND, Nanoseconds
-from core.nouns.limits import PRICES_SPAN, REASON_LENGTH_MAX
+from core.nouns.limits import PRICES_SPAN, REASON_LENGTH_MAX, SHARES_SPAN
+from core.sharing.bounds import excess_of
 from runtime.effects import Done
+from runtime.planning.sharing_worker import LENGTH_BYTES, Asked, decode_answer, frame_of
 from runtime.planning.worker import decode_prices
 
 logger = structlog.get_logger()
 
 WORKER = ("-P", "-m", "runtime.planning.worker")
+SHARES_WORKER = ("-P", "-m", "runtime.planning.sharing_worker")
 SOLVER = "highspy"
+OF_SHARES = ""
+"""In place of a region's name."""
 SPARE: Nanoseconds = Nanoseconds(2 * SECOND)
 """Before the planner counts it as lost: then it knows why."""
 
@@ -37,12 +43,18 @@ def has_solver() -> bool:
 class SolverProcess:
     """Solves what one planner asks for. Outlives the planner's lives in this process."""
 
-    def __init__(self, command: tuple[str, ...] = WORKER, span: Nanoseconds = PRICES_SPAN) -> None:
-        """`command` is what the interpreter runs; `span` is how long it may take."""
-        self._command = command
-        self._seconds = (span - SPARE) / SECOND
-        self._asked: dict[RegionName, SolvePrices] = {}
-        """What waits, the oldest first; of one region the newest counts."""
+    def __init__(
+        self,
+        command: tuple[str, ...] = WORKER,
+        span: Nanoseconds = PRICES_SPAN,
+        shares_command: tuple[str, ...] = SHARES_WORKER,
+        shares_span: Nanoseconds = SHARES_SPAN,
+    ) -> None:
+        """The commands are what the interpreter runs; the spans are how long one problem may take."""
+        self._command, self._shares_command = command, shares_command
+        self._seconds, self._shares_seconds = (span - SPARE) / SECOND, (shares_span - SPARE) / SECOND
+        self._asked: dict[str, SolvePrices | SolveShares] = {}
+        """What waits, the oldest first; of one region, and of the shares, the newest counts."""
         self._has_work = asyncio.Event()
         self._done: Done | None = None
         self._child: asyncio.subprocess.Process | None = None
@@ -59,8 +71,8 @@ class SolverProcess:
 
     def begin(self, effect: Effect) -> None:
         """Solve it, in its turn."""
-        assert isinstance(effect, SolvePrices), effect
-        self._asked[effect.region] = effect
+        assert isinstance(effect, SolvePrices | SolveShares), effect
+        self._asked[effect.region if isinstance(effect, SolvePrices) else OF_SHARES] = effect
         self._has_work.set()
 
     async def run(self) -> None:
@@ -81,14 +93,44 @@ class SolverProcess:
             with suppress(ProcessLookupError):
                 self._child.kill()
 
-    async def _solve(self, effect: SolvePrices) -> PricesSolved | PricesUnsolved:
+    async def _solve(self, effect: SolvePrices | SolveShares) -> Notice:
+        if isinstance(effect, SolveShares):
+            return await self._solve_shares(effect)
+        return await self._solve_prices(effect)
+
+    async def _solve_shares(self, effect: SolveShares) -> SharesSolved | SharesUnsolved:
+        asked = effect.asked
+        if self._shares_command == SHARES_WORKER and not has_solver():
+            logger.warning("no_solver", missing=SOLVER, extra="planner")
+            return SharesUnsolved(asked.revision, "no solver is installed", is_for_good=True)
+        frame = frame_of(Asked(asked.policy, asked.problem, self._shares_seconds))
+        try:
+            async with asyncio.timeout(self._shares_seconds):
+                code, said, complaint = await self._run_worker(frame, self._shares_command)
+        except TimeoutError:
+            why = f"it took longer than {self._shares_seconds:g} s"
+        except OSError as error:
+            why = str(error)
+        else:
+            found = decode_answer(said[LENGTH_BYTES:]) if code == 0 else None
+            if found is not None and found.shares is not None:
+                wrong = excess_of(asked.problem, found.shares)
+                if not wrong:
+                    return SharesSolved(asked.answer(found.shares))
+                why = f"it gives what there is not: {wrong}"
+            else:
+                why = found.why if found is not None else _last_words(code, complaint)
+        logger.warning("shares_unsolved", policy=asked.policy, revision=asked.revision, why=why)
+        return SharesUnsolved(asked.revision, why[:REASON_LENGTH_MAX])
+
+    async def _solve_prices(self, effect: SolvePrices) -> PricesSolved | PricesUnsolved:
         region, revision = effect.region, effect.revision
         if self._command == WORKER and not has_solver():
             logger.warning("no_solver", missing=SOLVER, extra="planner")
             return PricesUnsolved(region, revision, "no solver is installed", is_for_good=True)
         try:
             async with asyncio.timeout(self._seconds):
-                code, said, complaint = await self._run_worker(encode(effect.problem))
+                code, said, complaint = await self._run_worker(encode(effect.problem), self._command)
         except TimeoutError:
             why = f"it took longer than {self._seconds:g} s"
         except OSError as error:
@@ -97,16 +139,15 @@ class SolverProcess:
             prices = decode_prices(said) if code == 0 else None
             if prices is not None:
                 return PricesSolved(region, revision, prices)
-            lines = complaint.decode(errors="replace").strip().splitlines()
-            why = f"exit code {code}: {lines[-1] if lines else 'it said nothing'}"[:REASON_LENGTH_MAX]
+            why = _last_words(code, complaint)[:REASON_LENGTH_MAX]
         logger.warning("prices_unsolved", region=region, revision=revision, why=why)
         return PricesUnsolved(region, revision, why)
 
-    async def _run_worker(self, problem: bytes) -> tuple[int, bytes, bytes]:
+    async def _run_worker(self, problem: bytes, command: tuple[str, ...]) -> tuple[int, bytes, bytes]:
         """Its exit code, and what it wrote. It is gone when this ends, however it ends."""
         pipe = asyncio.subprocess.PIPE
         child = await asyncio.create_subprocess_exec(
-            sys.executable, *self._command, stdin=pipe, stdout=pipe, stderr=pipe
+            sys.executable, *command, stdin=pipe, stdout=pipe, stderr=pipe
         )
         self._child = child
         try:
@@ -118,3 +159,8 @@ class SolverProcess:
                 with suppress(ProcessLookupError):
                     child.kill()
                 await child.wait()
+
+
+def _last_words(code: int, complaint: bytes) -> str:
+    lines = complaint.decode(errors="replace").strip().splitlines()
+    return f"exit code {code}: {lines[-1] if lines else 'it said nothing'}"

@@ -155,7 +155,7 @@ _NARROW = replace(_SPEC, jobs=(_HALF,))
 _SHARED = replace(_SPEC, kind=Kind.SHARED)
 _COLUMN = ShareColumn(EU, "H100")
 _TARGETS = PoolShares(
-    1, (_COLUMN,), (16,), (ClassShares(class_of(_SHARED), ((0, 400_000),)),), "highs simplex"
+    1, (_COLUMN,), (16,), (ClassShares(class_of(_SHARED), ((0, 400_000),)),), "highs simplex", 3
 )
 _GROUP = NodeGroup(
     0, 2, Amount(8_000, 96_000, 1 << 40), "H100", 0, 2, "zone-1", power_domain="power-1", pool="shared"

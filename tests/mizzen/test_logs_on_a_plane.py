@@ -110,6 +110,7 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "datasets",
         "clock",
         "refusals",
+        "sharing",
     }
     assert known == set(told["sections"])
     assert "RUNNING" == told["sections"]["workloads"]["rows"][running]["phase"]

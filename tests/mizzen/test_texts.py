@@ -53,6 +53,7 @@ def test_blame() -> None:
     assert {
         "completed": "", "task_failed": "yours", "timeout": "yours", "cancelled": "yours", "changed": "yours",
         "preempted": "planned", "requeued": "planned", "drained": "planned", "maintenance": "planned", "moved": "planned",
+        "round_over": "planned",
         "start_failed": "unplanned", "node_lost": "unplanned", "abandoned": "unplanned", "node_failed": "unplanned",
     } == {cause: blame_text(cause) for cause in EndCause}  # fmt: skip
     assert ("", "") == (blame_text(""), blame_text("conflicts_exhausted"))

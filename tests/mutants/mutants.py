@@ -353,7 +353,7 @@ MUTANTS = (
         "An award that was given back is still taken for standing.",
         (
             Edit(
-                "core/images/queue.py",
+                "core/images/awards.py",
                 "        assert isinstance(event, AwardReturned)\n"
                 "        self.rows[event.workload].is_active = False",
                 "        assert isinstance(event, AwardReturned)",

@@ -6,14 +6,17 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from core.effects import SolvePrices
+from core.effects import SolvePrices, SolveShares
 from core.messages.base import Message
 from core.messages.prices import PricesSolved, PricesUnsolved
+from core.messages.sharing import SharesSolved, SharesUnsolved
 from core.nouns.ids import RegionName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.mix import WEIGHT, Mix, TypicalShape
+from core.nouns.sharing import ShareColumn
 from core.pricing.fluid import NodeClass
 from core.pricing.problem import PricingProblem
+from core.sharing.asked import AskedClass, AskedShares
 from runtime.planning import solving
 from runtime.planning.solving import SPARE, WORKER, SolverProcess
 from tests.builders import EU, GIB
@@ -143,3 +146,46 @@ async def test_without_a_solver_there_is_no_use_in_asking(monkeypatch: pytest.Mo
         answer = await one.answer()
     assert isinstance(answer, PricesUnsolved)
     assert answer.is_for_good
+
+
+def asked_shares(policy: str = "max_min") -> SolveShares:
+    """One job of one GPU that is twice as fast on the one H100 as on the one V100."""
+    columns = (ShareColumn(EU, "H100"), ShareColumn(EU, "V100"))
+    job = AskedClass("a", 1, 2, 1_000, "ada", (2_000_000, 1_000_000), steps=100)
+    return SolveShares(AskedShares(policy, 4, 7, columns, (1, 1), (job,)))
+
+
+async def test_shares_are_solved_in_a_process() -> None:
+    """Two like jobs have half of each GPU, and the answer names what it was asked for."""
+    async with solver() as one:
+        one.solver.begin(asked_shares())
+        answer = await one.answer()
+    assert isinstance(answer, SharesSolved)
+    shares = answer.shares
+    (kind,) = shares.classes
+    assert (4, 7, (1, 1)) == (shares.revision, shares.changes, shares.gpus)
+    assert ((0, 500_000), (1, 500_000)) == kind.shares
+
+
+async def test_shares_that_are_not_solved_are_told() -> None:
+    """A policy that nobody knows, a process that dies, one that hangs, and one that gives what there is not."""
+    say = "import sys, msgspec; from runtime.planning.sharing_worker import *; "
+    cases = {
+        "lottery": (solving.SHARES_WORKER, LONG, "lottery"),
+        "exit code 3": (("-c", "raise SystemExit(3)"), LONG, "max_min"),
+        "longer than": (("-c", "import time; time.sleep(60)"), Nanoseconds(SPARE + seconds(0.5)), "max_min"),
+        "exit code 1": (("-c", say + "raise ValueError('no')"), LONG, "max_min"),
+    }
+    for why, (command, span, policy) in cases.items():
+        one = SolverProcess(shares_command=command, shares_span=span)
+        task = asyncio.get_running_loop().create_task(one.run())
+        held = Solving(one)
+        one.begin(asked_shares(policy))
+        answer = await held.answer()
+        assert isinstance(answer, SharesUnsolved), why
+        assert why in answer.why
+        assert 4 == answer.revision
+        assert not answer.is_for_good
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

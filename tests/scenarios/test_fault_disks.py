@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from core.images.versions import VERSIONS
 from core.messages.base import Message, Refused
 from core.nouns.ids import GLOBAL_LOG, LogName
 from core.nouns.instant import SECOND
@@ -214,7 +215,7 @@ def test_flipped_byte_below_a_snapshot_is_found_by_verify() -> None:
         await place.load()
         reader = place.world.reader(GLOBAL_LOG)
         image, head, _ = await load_image(reader, GLOBAL_LOG)
-        await reader.keep_snapshot(Snapshot(head, image.encode()))
+        await reader.keep_snapshot(Snapshot(head, image.encode(), VERSIONS.made_of))
         place.stage.dice = Low()
         fault = place.begin(FlippedByte(role="job_queue", for_seconds=20.0))
         await place.sleep(10)

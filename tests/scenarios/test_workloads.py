@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from core.nouns.instant import SECOND
 from core.nouns.quantities import MILLI
+from core.nouns.sharing import MICRO_STEPS, ShareSpec
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Kind
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
@@ -23,6 +24,7 @@ from scenarios.workloads.mast import Mast
 from scenarios.workloads.openb import Openb
 from scenarios.workloads.philly import Philly
 from scenarios.workloads.services import Services
+from scenarios.workloads.shared import Shared, gains_of
 from scenarios.workloads.steady import Steady
 from tests.scenarios.loads import FLEET, drawn, gpus_of_all, job_of, work_seconds
 
@@ -32,6 +34,13 @@ LARGE = FleetSpec(regions=1, nodes=500)
 def percentile(values: list[float], share: float) -> float:
     """The nearest."""
     return sorted(values)[int(share * (len(values) - 1))]
+
+
+def share_of(arrival: Arrival) -> ShareSpec:
+    """What it tells a shared pool."""
+    share = arrival.spec.share
+    assert share is not None
+    return share
 
 
 # What all have in common.
@@ -108,7 +117,7 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
 
 def test_every_sort_is_tested() -> None:
     """A new sort is a new test; traces are tested in test_traces.py."""
-    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Mast, Openb, Philly}
+    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Mast, Openb, Philly, Shared}
     assert known == set(parts_in("workloads", Workload).values())
 
 
@@ -123,6 +132,36 @@ def test_services_are_there_from_the_beginning_to_the_end() -> None:
         assert ("control", 3) == (arrival.spec.control.controller, arrival.spec.control.unavailable_max)
         assert (7, 2000) == (job_of(arrival).tasks, job_of(arrival).need.gpu_milli)
         assert work_seconds(arrival) >= 3600
+
+
+def test_shared_jobs_run_on_any_type_of_the_pool_at_the_speeds_of_their_model() -> None:
+    """What they are told to gain is what they gain, and their work is their steps; a liar's types are all as fast as the fastest."""
+    regions = {
+        "a": RegionSpec(nodes=4, gpu_type="A100", pool="shared"),
+        "h": RegionSpec(nodes=4, gpu_type="H100", pool="shared"),
+        "lab": RegionSpec(nodes=4, gpu_type="V100"),
+    }
+    fleet = FleetSpec(regions)
+    arrivals = drawn(Shared(workloads=300, hours=3), fleet)
+    models = set()
+    for arrival in arrivals:
+        spec, job, share = arrival.spec, job_of(arrival), share_of(arrival)
+        models.add(share.model)
+        assert (Kind.SHARED, {"A100", "H100"}) == (spec.kind, {job.gpu_type, *job.or_types})
+        assert job.emulation is not None
+        assert dict(job.emulation.speeds) == share.speeds
+        fast, slow = sorted(share.speeds.values(), reverse=True)
+        gains = gains_of(int(share.model.removeprefix("model-")), 2)
+        assert gains[0] / gains[1] == pytest.approx(fast / slow, rel=1e-6)
+        assert share.steps / (fast / MICRO_STEPS) == pytest.approx(job.emulation.work / SECOND, rel=0.01)
+    assert len(models) > 3
+    shares = Counter(gpus_of_all(one) for one in arrivals)
+    assert shares[1] / 300 == pytest.approx(0.7, abs=0.08)
+    liars = [share_of(one) for one in drawn(Shared(workloads=200, hours=3, lies_share=0.5), fleet)]
+    assert sum(len(set(one.speeds.values())) == 1 for one in liars) / 200 == pytest.approx(0.5, abs=0.1)
+    problem = Shared(workloads=3, hours=3).problem(FleetSpec({"lab": regions["lab"]}), ())
+    assert problem is not None
+    assert "no region of the fleet has nodes there" in problem.text
 
 
 def test_compression_shortens_every_span() -> None:

@@ -3,8 +3,9 @@
 import random
 
 from core.component import Effect
-from core.effects import SolvePrices
+from core.effects import SolvePrices, SolveShares
 from core.messages.prices import PricesSolved
+from core.messages.sharing import SharesSolved, SharesUnsolved
 from core.nouns.instant import SECOND, Nanoseconds, after
 from runtime.clock import Clock
 from runtime.effects import Done
@@ -31,15 +32,14 @@ class SimulatedSolver:
 
     def begin(self, effect: Effect) -> None:
         """Solve it."""
-        assert isinstance(effect, SolvePrices), effect
-        from runtime.solvers.fluid import (
-            solve_prices,
-        )  # Most installations have no solver, and most scenarios no planner.
-
-        dice = random.Random(f"solver/{self._seed}/{effect.region}/{effect.revision}/{self._clock.now()}")
-        problem = effect.problem
-        prices = solve_prices(problem.classes, problem.mix, arrivals=problem.arrivals)
-        answer = PricesSolved(effect.region, effect.revision, prices)
+        assert isinstance(effect, SolvePrices | SolveShares), effect
+        answer = _prices_of(effect) if isinstance(effect, SolvePrices) else _shares_of(effect)
+        of, revision = (
+            (effect.region, effect.revision)
+            if isinstance(effect, SolvePrices)
+            else ("", effect.asked.revision)
+        )
+        dice = random.Random(f"solver/{self._seed}/{of}/{revision}/{self._clock.now()}")
         asked_by = self._done
 
         def answer_whoever_asked() -> None:
@@ -49,3 +49,26 @@ class SimulatedSolver:
         self._clock.call_at(
             after(self._clock.now(), Nanoseconds(dice.randrange(LONGEST))), answer_whoever_asked
         )
+
+
+# Most installations have no solver, and most scenarios no planner: solvers are imported when they are asked.
+
+
+def _prices_of(effect: SolvePrices) -> PricesSolved:
+    from runtime.solvers.fluid import solve_prices
+
+    problem = effect.problem
+    prices = solve_prices(problem.classes, problem.mix, arrivals=problem.arrivals)
+    return PricesSolved(effect.region, effect.revision, prices)
+
+
+def _shares_of(effect: SolveShares) -> SharesSolved | SharesUnsolved:
+    from core.sharing.problem import BadProblem
+    from runtime.errors import NotSolved
+    from runtime.solvers.sharing import solve_shares
+
+    asked = effect.asked
+    try:
+        return SharesSolved(asked.answer(solve_shares(asked.policy, asked.problem)))
+    except (BadProblem, NotSolved) as error:
+        return SharesUnsolved(asked.revision, str(error))

@@ -11,7 +11,6 @@ from core.messages.queue import HoldWorkload, SubmitWorkload
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.ids import TenantName
 from core.nouns.instant import seconds
-from core.nouns.operation import ROUND
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause
@@ -26,6 +25,7 @@ from tests.components.support.shared_pool import (
     pool_nodes,
     shared,
     starts,
+    take_turns,
 )
 from tests.matching import facts, said
 
@@ -54,26 +54,7 @@ def test_two_jobs_take_turns_on_one_gpu(start: Start) -> None:
     starts(queue, queue.wake(), W1)
     submit(queue, shared(2))
     assert [] == said(queue.wake(), SolicitBid)
-    ran = {W1: 0, W2: 0}
-    runs, epochs = W1, {W1: 1, W2: 0}
-    for _ in range(40):
-        decision = next_round(queue)
-        round_ = begun(decision)
-        ran[runs] += 1
-        assert set(round_.leaves) | set(round_.joins) <= {W1, W2}
-        if not round_.joins:
-            assert () == round_.leaves
-            continue
-        (joins,) = round_.joins
-        assert (runs,) == round_.leaves != (joins,)
-        assert f"{ROUND}{round_.number}" == queue.state.image.awards.rows[runs].moving
-        queue.fact(US_LOG, AttemptEnded(*attempt(runs, epochs[runs]), EndCause.ROUND_OVER))
-        opened = queue.wake()
-        runs = joins
-        epochs[runs] += 1
-        messages = [*said(decision, SolicitBid), *said(opened, SolicitBid)]
-        assert {runs} == {message.workload for message in messages}
-        starts(queue, opened if said(opened, SolicitBid) else decision, runs, epoch=epochs[runs])
+    ran, epochs = take_turns(queue, W1, 40)
     assert abs(ran[W1] - ran[W2]) <= 5
     assert epochs[W1] + epochs[W2] <= 16, "two rounds of credit for staying"
 

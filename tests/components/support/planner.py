@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from components.planner import Planner
+from components.planner.component import Planner
 from core.component import Decision
 from core.effects import SolvePrices
 from core.events.prices import PricesSet

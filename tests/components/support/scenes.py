@@ -17,8 +17,10 @@ from components import (
 )
 from components.job_queue.retention import sweep_due
 from components.job_queue.state.auctions import SLOW_FACTOR
+from core.effects import SolveShares
 from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
+from core.events.sharing import SharesSet
 from core.events.starts import StartPromised, StartReserved, StartUnreserved
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
 from core.messages.auditor import AcknowledgeViolations, ShowAudit, ViolationsKept
@@ -44,6 +46,7 @@ from core.messages.queue import (
 )
 from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion
 from core.messages.reserved_starts import ReserveStart
+from core.messages.sharing import SetPolicy, SetShares, SharesSolved, SharesUnsolved
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
@@ -79,12 +82,14 @@ from core.nouns.limits import (
     PRICES_RETRY,
     PROSPECT_LOOK,
     PROSPECT_RETRY,
+    SHARES_LOOK,
     SHIP_BYTES_PER_SECOND,
 )
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
+from core.nouns.sharing import PoolShares, SharingSettings
 from core.nouns.solved_from import SolvedFrom
 from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
@@ -181,6 +186,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ExplainWorkload(WorkloadId("w-2")))
     machine.fact(US_LOG, pool_nodes(first=100))
     machine.hear(SubmitWorkload(shared(), "ada", "key-shared"))
+    machine.hear(SetPolicy(SharingSettings("max_throughput"), 0))
+    machine.hear(SetShares(PoolShares(1), "max_throughput", 1))
     machine.wake()
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()
@@ -409,8 +416,25 @@ def of_the_planner(start: Start) -> Machine[Any]:
     planning.ask_for(SECOND)
     planning.fail()
     planning.machine.wait(PRICES_RETRY)
+    shares_are_solved(planning.machine)
     planning.fail(is_for_good=True)
     return planning.machine
+
+
+def shares_are_solved(machine: Machine[Any]) -> None:
+    """They are told to the queue again and recorded, found to be new at the next look, and the solver fails."""
+    machine.fact(EU_LOG, pool_nodes(first=100))
+    machine.fact(GLOBAL_LOG, submitted(77, spec=shared(77)))
+    (asked,) = [one for one in machine.wait(SHARES_LOOK).effects if isinstance(one, SolveShares)]
+    ask = asked.asked
+    machine.hear(SharesSolved(PoolShares(ask.revision, ask.columns, ask.gpus, changes=ask.changes)))
+    machine.wait(COMMAND_SAY_AGAIN)
+    command = machine.state.shares.command
+    machine.fact(GLOBAL_LOG, SharesSet(command.shares, policy=command.policy, sequence=command.sequence))
+    machine.wait(SHARES_LOOK)
+    machine.fact(GLOBAL_LOG, submitted(78, spec=shared(78)))
+    machine.wait(SHARES_LOOK)
+    machine.hear(SharesUnsolved(ask.revision + 1, "it is infeasible"))
 
 
 SCENES: dict[type, Callable[[Start], Machine[Any]]] = {

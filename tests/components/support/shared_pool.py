@@ -1,23 +1,25 @@
 """A queue over a region of ordinary nodes and one of a shared pool, and jobs of that pool."""
 
+from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
 
 from core.component import Decision
 from core.events.queue import WorkloadAwarded
-from core.events.region import ClaimGranted, GangStarted, NodesJoined
+from core.events.region import AttemptEnded, ClaimGranted, GangStarted, NodesJoined
 from core.events.sharing import PicksAdded, RoundBegun
 from core.messages.broker import SolicitBid
 from core.messages.queue import Bid
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, seconds
+from core.nouns.operation import ROUND
 from core.nouns.placement import View
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import Amount
 from core.nouns.sharing import ROUND_SPAN, ShareSpec
-from core.nouns.workload import Kind, WorkloadSpec
+from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from tests.builders import US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt
 from tests.components.support.job_queue import Start, a_job_queue
 from tests.components.support.machine import Machine
@@ -78,6 +80,29 @@ def starts(machine: Machine[Any], opened: Decision, *workloads: str, epoch: int 
     found = [event for event in made if event.workload in workloads and event.epoch == epoch]
     assert len(workloads) == len(found)
     return found
+
+
+def take_turns(machine: Machine[Any], runs: WorkloadId, rounds: int) -> tuple[Counter[str], Counter[str]]:
+    """Rounds of jobs on one GPU, on which `runs` is first. Returns how many rounds each had it, and how often each was started."""
+    ran, epochs = Counter[str](), Counter[str]({runs: 1})
+    for _ in range(rounds):
+        decision = next_round(machine)
+        round_ = begun(decision)
+        ran[runs] += 1
+        if not round_.joins:
+            assert () == round_.leaves
+            continue
+        (joins,) = round_.joins
+        assert (runs,) == round_.leaves != (joins,)
+        assert f"{ROUND}{round_.number}" == machine.state.image.awards.rows[runs].moving
+        machine.fact(US_LOG, AttemptEnded(*attempt(runs, epochs[runs]), EndCause.ROUND_OVER))
+        opened = machine.wake()
+        runs = joins
+        epochs[runs] += 1
+        asked = [*said(decision, SolicitBid), *said(opened, SolicitBid)]
+        assert {runs} == {message.workload for message in asked}
+        starts(machine, opened if said(opened, SolicitBid) else decision, runs, epoch=epochs[runs])
+    return ran, epochs
 
 
 def begun(decision: Decision) -> RoundBegun:

@@ -183,11 +183,11 @@ def counted_anew(pool: PoolIndex) -> tuple[list[int], list[int]]:
 
 def test_other_rules_rebuild_classes_and_nothing_else() -> None:
     """The rows stay as they are, other pools' classes too, and a change of what stays free makes none."""
-    groups = (NodeGroup(0, 4, NODE, "H100", 0, 2), NodeGroup(4, 4, NODE, "H100", 2, 2, pool="shared"))
+    groups = (NodeGroup(0, 4, NODE, "H100", 0, 2), NodeGroup(4, 4, NODE, "H100", 2, 2, pool="lab"))
     inventory = Inventory(WorkerName("w0"), groups)
     capacity = a_region(NodesJoined(inventory.worker, inventory)).capacity
-    settings = {"training": PoolSettings(), "shared": PoolSettings()}
-    plans = {"training": PLAIN, "shared": PLAIN}
+    settings = {"training": PoolSettings(), "lab": PoolSettings()}
+    plans = {"training": PLAIN, "lab": PLAIN}
     placer = Placer(capacity, Overlay(), plans.__getitem__, None, settings.__getitem__)
     placer.refresh()
     before = dict(placer.pools.by_name)
@@ -202,7 +202,7 @@ def test_other_rules_rebuild_classes_and_nothing_else() -> None:
     plans["training"] = type(PLAIN)(PLAIN.rules)
     placer.touch_pool("training")
     placer.refresh()
-    assert before["shared"] is placer.pools.by_name["shared"]
+    assert before["lab"] is placer.pools.by_name["lab"]
     after = placer.pools.by_name["training"]
     assert after.layout is before["training"].layout
     assert after.plan is plans["training"]

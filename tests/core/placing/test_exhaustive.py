@@ -37,7 +37,7 @@ from tests.core.placing.searching import placer_of
 SEEDS = range(25)
 DRAWS = 40
 ASKER = Asker(priority=5)
-POOLS = ("free", "shared", "training")
+POOLS = ("free", "lab", "training")
 
 
 class Shop:
@@ -221,7 +221,7 @@ def test_each_job_lies_in_the_first_pool_that_holds_it_whole(seed: int) -> None:
 
 def test_a_job_is_not_split_over_pools() -> None:
     """M4: three nodes in one pool and two in another hold no job of four, though they hold two of two."""
-    groups = a_group(0, 3), replace(a_group(3, 2), pool="shared")
+    groups = a_group(0, 3), replace(a_group(3, 2), pool="lab")
     placer = placer_of(a_region(here(*groups)).capacity)
     assert Reason.NO_CAPACITY == placer.pools.find((a_job(4, 8),), ASKER, Choice("w-1.1"))
     found = placer.pools.find((a_job(3, 8), a_job(2, 8, name="eval")), ASKER, Choice("w-1.1"))

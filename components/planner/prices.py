@@ -1,9 +1,8 @@
-"""The planner: slow optimisation, apart from scheduling decisions. Today that is the prices of each region.
+"""The planner's loop for the prices of each region.
 
-The planner keeps no log. The queue's image counts the submitted tasks, and each region's image has the count from which the
-newest prices were solved. When prices are old (core/rules/repricing.py), the planner asks the solver for new ones and sends
-these to the region's store until the log shows them, or other prices. A planner that restarts only solves again. Of two
-planners the first wins, because prices carry the revision that follows the one they replace.
+The queue's image counts the submitted tasks, and each region's image has the count from which the newest prices were solved. When
+prices are old (core/rules/repricing.py), the planner asks the solver for new ones and sends these to the region's store until the
+log shows them, or other prices.
 
     old         the solver is asked; the answer arrives as a message
     solved      the prices are sent to the store, at most PRICES_SAID_MAX times
@@ -11,19 +10,17 @@ planners the first wins, because prices carry the revision that follows the one 
     no solver   this process solves no prices; agents use the prices in the log, or the default ones
 """
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agenda import Agenda
-from core.component import NOTHING, Decision, Effect, Follow, ImageAdopted, Images
+from components.planner.state import PlannerState, RegionRow, SolveBegun
+from core.component import NOTHING, Decision, Effect
 from core.effects import SolvePrices
 from core.events.prices import PricesSet
 from core.events.queue import WorkloadSubmitted
-from core.fact import NO_LOG, Fact, Note
-from core.images import GlobalImage, Image, RegionImage
-from core.messages.base import Envelope, Message, Woken
+from core.fact import Fact, Note
+from core.messages.base import Message
 from core.messages.prices import PricesSolved, PricesUnsolved, SetPrices
-from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_of
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
@@ -37,22 +34,11 @@ from core.nouns.solved_from import SolvedFrom
 from core.pricing.problem import PricingProblem, problem_of
 from core.rules.repricing import is_old, priced_pools
 
-SECTIONS = ("capacity", "pools", "prices")
-
 
 class Looked(Note, frozen=True):
     """A region's prices were checked and are not old, or there is no problem to solve."""
 
     region: RegionName
-
-
-class SolveBegun(Note, frozen=True):
-    """The solver was asked."""
-
-    region: RegionName
-    revision: int
-    """Revision of the prices to be replaced."""
-    solved_from: SolvedFrom
 
 
 class Solved(Note, frozen=True):
@@ -75,93 +61,28 @@ class GivenUp(Note, frozen=True):
     """True if this process has no solver."""
 
 
-class RegionRow(Struct):
-    """The state of one region's prices: being solved, being sent, or failed."""
-
-    solving: SolveBegun | None = None
-    command: SetPrices | None = None
-    said: int = 0
-    """Number of times that the command was sent."""
-    failures: int = 0
-    """Failures in a row."""
-    looked_at: Instant | None = None
-
-
-class PlannerState:
-    """Submitted demand, each region's capacity and prices, and the requests under way."""
-
-    def __init__(self) -> None:
-        self.queue = GlobalImage.empty(("demand",))
-        self.queue_sequence = 0
-        self.regions: dict[RegionName, RegionImage] = {}
-        self.sequences: dict[RegionName, int] = {}
-        self.rows: dict[RegionName, RegionRow] = {}
-        self.looks: Agenda[RegionName] = Agenda()
-        self.has_solver = True
-
-
-class Planner:
-    """One planner of all regions."""
+class Pricing:
+    """Deciders and folds for prices."""
 
     name = "planner"
-    noun = "planner"
-    scope: tuple[str, ...] = ()
-    keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (PricesSolved, PricesUnsolved)
-
-    def __init__(self, regions: tuple[RegionName, ...]) -> None:
-        self.follows = (
-            Follow(GLOBAL_LOG, ("demand",), is_required=False),
-            *(Follow(region_log(region), SECTIONS, is_required=False) for region in sorted(regions)),
-        )
-
-    def initial(self, images: Images) -> PlannerState:
-        """Return a state in which every known region is due."""
-        state = PlannerState()
-        for log, (image, sequence) in images.followed.items():
-            self._adopt(state, log, image, sequence, images.at)
-        return state
-
-    def due(self, state: PlannerState) -> Instant | None:
-        """Return the time of the next look at a region; None without a solver."""
-        return state.looks.due() if state.has_solver else None
-
-    def decide(self, state: PlannerState, envelope: Envelope) -> Decision:
-        """Look at the regions that are due, or take the solver's answer."""
-        match envelope.message:
-            case Woken():
-                return self._woken(state, envelope.at)
-            case PricesSolved():
-                return self._solved(state, envelope.message)
-            case PricesUnsolved(region, revision, _, is_for_good):
-                if not _is_awaited(state, region, revision):
-                    return NOTHING
-                return Decision((GivenUp(region, is_for_good),))
-        return NOTHING
 
     # Folding.
 
-    def evolve(self, state: PlannerState, fact: Fact) -> PlannerState:
-        """Fold a fact of the queue or of a region, or a note."""
-        if fact.log == NO_LOG:
-            self._note(state, fact)
-        elif fact.log == GLOBAL_LOG:
-            state.queue.fold(fact)
-            state.queue_sequence = fact.sequence
+    def fold(self, state: PlannerState, fact: Fact) -> None:
+        """Follow a fact of the queue or of a region, after the image has folded it."""
+        if fact.log == GLOBAL_LOG:
             if isinstance(fact.event, WorkloadSubmitted):
                 for region in state.rows:
                     _look_soon(state, region, fact.heard_at)
-        else:
-            region = region_of(fact.log)
-            state.regions[region].fold(fact)
-            state.sequences[region] = fact.sequence
-            if isinstance(fact.event, PricesSet):
-                state.rows[region] = RegionRow(looked_at=state.rows[region].looked_at)
-                state.looks.drop(region)
-            _look_soon(state, region, fact.heard_at)
-        return state
+            return
+        region = region_of(fact.log)
+        if isinstance(fact.event, PricesSet):
+            state.rows[region] = RegionRow(looked_at=state.rows[region].looked_at)
+            state.looks.drop(region)
+        _look_soon(state, region, fact.heard_at)
 
-    def _note(self, state: PlannerState, fact: Fact) -> None:
+    def note(self, state: PlannerState, fact: Fact) -> None:
+        """Fold a note about prices; ignore others."""
         match fact.event:
             case Looked(region):
                 state.rows[region].looked_at = fact.at
@@ -183,25 +104,30 @@ class Planner:
                 state.rows[region] = RegionRow(failures=min(row.failures + 1, 32), looked_at=fact.at)
                 state.looks.put(region, after(fact.at, Nanoseconds(wait)))
                 state.has_solver = not is_for_good
-            case ImageAdopted(log, image, sequence):
-                self._adopt(state, log, image, sequence, fact.at)
 
-    def _adopt(self, state: PlannerState, log: LogName, image: Image, sequence: int, at: Instant) -> None:
-        """Adopt an image; a region's requests under way are forgotten, because the adopted log may have another history."""
-        if isinstance(image, GlobalImage):
-            state.queue, state.queue_sequence = image, sequence
+    def adopt(self, state: PlannerState, log: LogName, at: Instant) -> None:
+        """Follow an image that was adopted; a region's requests under way are forgotten, because its log may have another history."""
+        if log == GLOBAL_LOG:
             for region in state.rows:
                 _look_soon(state, region, at)
             return
-        assert isinstance(image, RegionImage), log
-        region = region_of(log)
-        state.regions[region], state.sequences[region] = image, sequence
-        state.rows[region] = RegionRow()
-        state.looks.put(region, at)
+        state.rows[region_of(log)] = RegionRow()
+        state.looks.put(region_of(log), at)
+
+    def due(self, state: PlannerState) -> Instant | None:
+        """Return the time of the next look at a region; None without a solver."""
+        return state.looks.due() if state.has_solver else None
 
     # Deciding.
 
-    def _woken(self, state: PlannerState, now: Instant) -> Decision:
+    def unsolved(self, state: PlannerState, answer: PricesUnsolved) -> Decision:
+        """Note that the solver has no answer, if one is awaited."""
+        if not _is_awaited(state, answer.region, answer.revision):
+            return NOTHING
+        return Decision((GivenUp(answer.region, answer.is_for_good),))
+
+    def woken(self, state: PlannerState, now: Instant) -> Decision:
+        """Look at the regions that are due."""
         notes: list[Note] = []
         messages: list[Message] = []
         effects: list[Effect] = []
@@ -237,7 +163,8 @@ class Planner:
             return Looked(region), None
         return SolveBegun(region, image.prices.revision, now), problem
 
-    def _solved(self, state: PlannerState, answer: PricesSolved) -> Decision:
+    def solved(self, state: PlannerState, answer: PricesSolved) -> Decision:
+        """Send the prices that the solver found to the region's store."""
         if not _is_awaited(state, answer.region, answer.revision):
             return NOTHING  # Late or repeated: other prices were set meanwhile, or are being solved.
         begun = state.rows[answer.region].solving

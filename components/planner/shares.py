@@ -1,0 +1,190 @@
+"""The planner's loop for shared pools: shares are solved when jobs, speeds, settings or open GPUs have changed.
+
+    old         the solver is asked; the answer arrives as a message
+    solved      the shares are sent to the queue, at most SHARES_SAID_MAX times
+    failed      the present shares stay; they are solved again later, with longer waits after each failure
+    no solver   this process solves no shares; the queue gives each job an equal part
+
+A policy that reads the steps or the age of a job is solved anew before each round begins, as these change with time.
+"""
+
+from msgspec.structs import replace
+
+from components.planner.state import PlannerState, SharesRow
+from core.component import NOTHING, Decision
+from core.effects import SolveShares
+from core.events.sharing import SharesSet
+from core.fact import Fact, Note
+from core.messages.sharing import SetShares, SharesSolved, SharesUnsolved
+from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.limits import (
+    COMMAND_SAY_AGAIN,
+    SHARES_AHEAD,
+    SHARES_LOOK,
+    SHARES_RETRY,
+    SHARES_RETRY_MAX,
+    SHARES_SAID_MAX,
+    SHARES_SPAN,
+)
+from core.nouns.sharing import ShareColumn
+from core.rules.shared_pools import asked_of, open_gpus
+from core.sharing.policies import POLICIES
+
+
+class SharesLooked(Note, frozen=True):
+    """The shares are not old."""
+
+    again_at: Instant | None
+    """None: at the next change."""
+
+
+class SharesAsked(Note, frozen=True):
+    """The solver was asked."""
+
+    revision: int
+    """Of the shares to be replaced."""
+    sequence: int
+    """Of the queue's log by then."""
+
+
+class SharesTold(Note, frozen=True):
+    """The solver answered, and the command was sent to the queue."""
+
+    command: SetShares
+
+
+class SharesToldAgain(Note, frozen=True):
+    """The command was sent again, because the queue has not recorded the shares."""
+
+
+class SharesGivenUp(Note, frozen=True):
+    """The solver failed or did not answer, or the queue did not record the shares."""
+
+    is_for_good: bool = False
+    """True if this process has no solver."""
+
+
+class Sharing:
+    """Deciders and folds for shares."""
+
+    # Folding.
+
+    def fold(self, state: PlannerState, fact: Fact) -> None:
+        """Follow a fact, after the image has folded it."""
+        if not state.queue.sharing.jobs:
+            return
+        if isinstance(fact.event, SharesSet) and not fact.event.is_more:
+            state.shares = SharesRow()
+        _look_soon(state, fact.heard_at)
+
+    def note(self, state: PlannerState, fact: Fact) -> None:
+        """Fold a note about shares; ignore others."""
+        row = state.shares
+        match fact.event:
+            case SharesLooked(again_at):
+                row.look_at = again_at
+            case SharesAsked(revision, sequence):
+                row.solving, row.sequence, row.look_at = revision, sequence, after(fact.at, SHARES_SPAN)
+            case SharesTold(command):
+                row.solving, row.command, row.said = -1, command, 1
+                row.look_at = after(fact.at, COMMAND_SAY_AGAIN)
+            case SharesToldAgain():
+                row.said += 1
+                row.look_at = after(fact.at, COMMAND_SAY_AGAIN)
+            case SharesGivenUp(is_for_good):
+                wait = Nanoseconds(min(SHARES_RETRY << row.failures, SHARES_RETRY_MAX))
+                state.shares = SharesRow(failures=min(row.failures + 1, 32), look_at=after(fact.at, wait))
+                state.has_solver = not is_for_good
+
+    def adopt(self, state: PlannerState, at: Instant) -> None:
+        """Follow an image that was adopted: a request under way may be of another history."""
+        state.shares = SharesRow(look_at=at)
+
+    def due(self, state: PlannerState) -> Instant | None:
+        """Return the time of the next look; None without a solver."""
+        return state.shares.look_at if state.has_solver else None
+
+    # Deciding.
+
+    def woken(self, state: PlannerState, now: Instant) -> Decision:
+        """Look at the shares, if that is due."""
+        row = state.shares
+        if row.look_at is None or row.look_at > now:
+            return NOTHING
+        if row.command is not None and row.said < SHARES_SAID_MAX:
+            return Decision((SharesToldAgain(),), (row.command,))
+        if row.command is not None or row.solving >= 0:
+            return Decision((SharesGivenUp(),))
+        columns = columns_of(state)
+        if not _is_old(state, columns, now):
+            return Decision((SharesLooked(_next_look(state, now)),))
+        asked = asked_of(state.queue.sharing, columns, now)
+        if asked is None:
+            return Decision((SharesLooked(None),))
+        begun = SharesAsked(asked.revision, state.queue_sequence)
+        return Decision((begun,), effects=(SolveShares(asked),))
+
+    def solved(self, state: PlannerState, answer: SharesSolved) -> Decision:
+        """Send the shares that the solver found to the queue."""
+        row = state.shares
+        if row.solving != answer.shares.revision:
+            return NOTHING  # Late or repeated: other shares were set meanwhile, or are being solved.
+        sharing = state.queue.sharing
+        shares = replace(answer.shares, revision=answer.shares.revision + 1)
+        command = SetShares(shares, sharing.settings.policy, row.sequence)
+        return Decision((SharesTold(command),), (command,))
+
+    def unsolved(self, state: PlannerState, answer: SharesUnsolved) -> Decision:
+        """Note that the solver has no answer, if one is awaited."""
+        if state.shares.solving != answer.revision:
+            return NOTHING
+        return Decision((SharesGivenUp(answer.is_for_good),))
+
+
+def columns_of(state: PlannerState) -> dict[ShareColumn, int]:
+    """Return the open GPUs of each column of all shared pools."""
+    return {
+        ShareColumn(region, node_type): gpus
+        for region, image in sorted(state.regions.items())
+        for node_type, gpus in open_gpus(image.capacity).items()
+    }
+
+
+def _is_old(state: PlannerState, columns: dict[ShareColumn, int], now: Instant) -> bool:
+    """Return whether something has changed since the newest shares, or if time changes them, whether a round is about to begin."""
+    sharing = state.queue.sharing
+    if not sharing.jobs:
+        return False
+    known = sharing.shares
+    there = {column: gpus for column, gpus in columns.items() if gpus}
+    told = {column: gpus for column, gpus in zip(known.columns, known.gpus, strict=True) if gpus}
+    if known.changes != sharing.changes or there != told or sharing.policy != sharing.settings.policy:
+        return True
+    return _reads_time(state) and sharing.solved_in < sharing.number and now >= _before_round(state)
+
+
+def _reads_time(state: PlannerState) -> bool:
+    policy = state.queue.sharing.settings.policy
+    return policy not in POLICIES or POLICIES[policy].is_by_job
+
+
+def _before_round(state: PlannerState) -> Instant:
+    """Return when to solve, so that the shares are there when the next round begins."""
+    sharing = state.queue.sharing
+    span = sharing.settings.round_span
+    return Instant((sharing.number + 1) * span - min(SHARES_AHEAD, span // 4))
+
+
+def _next_look(state: PlannerState, now: Instant) -> Instant | None:
+    if not _reads_time(state) or not state.queue.sharing.jobs:
+        return None
+    before = _before_round(state)
+    return before if before > now else None  # Else the next round's begin is looked at.
+
+
+def _look_soon(state: PlannerState, now: Instant) -> None:
+    """Schedule a look `SHARES_LOOK` after a change, unless one is due sooner or a request is under way."""
+    row = state.shares
+    if row.command is None and row.solving < 0 and not row.failures:
+        soon = after(now, SHARES_LOOK)
+        row.look_at = soon if row.look_at is None else min(row.look_at, soon)

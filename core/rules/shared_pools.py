@@ -1,0 +1,232 @@
+"""The problem of sharing that the jobs of shared pools are: a round is chosen from it, and a planner has it solved."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from core.images.capacity import Capacity
+from core.images.sharing import SharedClass, Sharing
+from core.nouns.fleet import gpu_type_of
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import SECOND, Instant
+from core.nouns.limits import NAME_LENGTH_MAX, WEIGHT_MAX
+from core.nouns.pool import SHARED_POOL
+from core.nouns.quantities import MILLI
+from core.nouns.sharing import (
+    MICRO_STEPS,
+    WEIGHT,
+    WHOLE,
+    ClassShares,
+    PoolShares,
+    ShareColumn,
+    SharingSettings,
+)
+from core.sharing.accounts import LAG_MAX, MOST
+from core.sharing.asked import AskedClass, AskedShares
+from core.sharing.policies import POLICIES
+from core.sharing.policies.isolated import isolated
+from core.sharing.problem import Column, JobClass, Shares, SharingProblem
+
+OWN_POLICY = ".py"
+"""What the name of somebody's own policy ends with, which is a file in the planner's folder."""
+ROUND_SPAN_MIN, ROUND_SPAN_MAX = 5 * SECOND, 86_400 * SECOND
+ENTITIES_MAX = 1_000
+PROBLEMS_MAX = 20
+"""That are told at once."""
+CanRun = Callable[[str, ShareColumn], bool]
+"""Whether jobs of a class, by its name, may run in a column now."""
+
+
+class Pooled(Struct, frozen=True):
+    """A problem, and of which jobs its classes are."""
+
+    problem: SharingProblem
+    members: tuple[tuple[WorkloadId, ...], ...]
+
+
+def anywhere(_: str, __: ShareColumn) -> bool:
+    """Return True: nothing is known against any column."""
+    return True
+
+
+def problem_of(
+    sharing: Sharing,
+    columns: Mapping[ShareColumn, int],
+    jobs: Sequence[WorkloadId],
+    now: Instant,
+    *,
+    is_by_job: bool = False,
+    can_run: CanRun = anywhere,
+) -> Pooled:
+    """Return the problem of these jobs, without those that fit in no column.
+
+    columns     GPUs by column
+    is_by_job   each job is a class, named for it, with its steps and its age
+    """
+    groups: dict[str, list[WorkloadId]] = {}
+    for workload in jobs:
+        groups.setdefault(workload if is_by_job else sharing.jobs[workload].kind, []).append(workload)
+    classes, speeds, members = [], [], []
+    by_kind: dict[str, list[float]] = {}
+    for name, mine in groups.items():
+        kind = sharing.jobs[mine[0]].kind
+        one = sharing.classes[kind]
+        if kind not in by_kind:
+            by_kind[kind] = [
+                one.speed(gpu_type_of(column.gpu_type)[0])
+                if one.takes(column) and gpus >= one.gpus and can_run(kind, column)
+                else 0.0
+                for column, gpus in columns.items()
+            ]
+        if any(by_kind[kind]):
+            classes.append(
+                _by_job(sharing, name, one, mine[0], now) if is_by_job else _by_class(name, one, len(mine))
+            )
+            speeds.append(by_kind[kind])
+            members.append(tuple(mine))
+    problem = SharingProblem(
+        tuple(classes),
+        tuple(Column(column.region, column.gpu_type) for column in columns),
+        tuple(columns.values()),
+        np.array(speeds, dtype=np.float64).reshape(len(classes), len(columns)),
+        entity_weights=tuple(
+            (entity, weight / WEIGHT) for entity, weight in sorted(sharing.settings.entity_weights.items())
+        ),
+    )
+    return Pooled(problem, tuple(members))
+
+
+def _by_class(name: str, one: SharedClass, count: int) -> JobClass:
+    return JobClass(name, one.gpus, count, one.weight / WEIGHT, one.entity)
+
+
+def _by_job(sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId, now: Instant) -> JobClass:
+    job = sharing.jobs[workload]
+    return JobClass(
+        name,
+        one.gpus,
+        1,
+        one.weight / WEIGHT,
+        one.entity,
+        order=job.number,
+        steps=max(1.0, job.steps - job.saved_step) if job.steps else 0.0,
+        age=(now - job.submitted_at) / SECOND,
+        within=max(1.0, (job.submitted_at + job.within - now) / SECOND) if job.within else 0.0,
+    )
+
+
+def asked_of(sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant) -> AskedShares | None:
+    """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve."""
+    policy = sharing.settings.policy
+    is_by_job = policy not in POLICIES or POLICIES[policy].is_by_job
+    pooled = problem_of(sharing, columns, tuple(sharing.jobs), now, is_by_job=is_by_job)
+    if not pooled.members:
+        return None
+    classes = tuple(
+        AskedClass(
+            one.name,
+            one.gpus,
+            one.count,
+            round(one.weight * WEIGHT),
+            one.entity,
+            tuple(round(speed * MICRO_STEPS) for speed in row),
+            one.order,
+            round(one.steps),
+            round(one.age * SECOND),
+            round(one.within * SECOND),
+        )
+        for one, row in zip(pooled.problem.classes, pooled.problem.speeds.tolist(), strict=True)
+    )
+    index = {column.name: place for place, column in enumerate(columns)}
+    last = tuple(
+        ClassShares(
+            one.name,
+            tuple(
+                (index[name], share)
+                for name, share in sharing.targets[one.name].items()
+                if name in index and share
+            ),
+        )
+        for one in classes
+        if one.name in sharing.targets
+    )
+    return AskedShares(
+        policy,
+        sharing.shares.revision,
+        sharing.changes,
+        tuple(columns),
+        tuple(columns.values()),
+        classes,
+        tuple(sorted(sharing.settings.entity_weights.items())),
+        last,
+    )
+
+
+def open_gpus(capacity: Capacity) -> dict[str, int]:
+    """Return the GPUs of a region's shared pool by node type, on nodes that are there and take work."""
+    found: dict[str, int] = {}
+    for row in capacity.workers.values():
+        for group in row.inventory.groups:
+            if group.pool == SHARED_POOL:
+                gpus = (
+                    sum(capacity.gpu.total[node] for node in group.numbers() if capacity.is_open(node))
+                    // MILLI
+                )
+                found[group.node_type] = found.get(group.node_type, 0) + gpus
+    return dict(sorted(found.items()))
+
+
+def equal_parts(problem: SharingProblem) -> Shares:
+    """Return an equal part of every column for each job: it needs no solver."""
+    try:
+        next(isolated(problem))
+    except StopIteration as stop:
+        shares: Shares = stop.value
+        return shares
+    raise AssertionError("an equal part is no programme")
+
+
+def problems_of_settings(settings: SharingSettings) -> list[str]:
+    """Return the problems of settings that an operator asks for."""
+    found = []
+    policy = settings.policy
+    is_file = policy.endswith(OWN_POLICY) and policy.removesuffix(OWN_POLICY).isidentifier()
+    if policy not in POLICIES and not (is_file and len(policy) <= NAME_LENGTH_MAX):
+        found.append(f"policy: there is no policy {policy[:NAME_LENGTH_MAX]}")
+    if not ROUND_SPAN_MIN <= settings.round_span <= ROUND_SPAN_MAX:
+        least, most = ROUND_SPAN_MIN // SECOND, ROUND_SPAN_MAX // SECOND
+        found.append(f"round_span: it is not between {least} s and {most} s")
+    if not 0 <= settings.stay <= MOST:
+        found.append(f"stay: it is not between 0 and {LAG_MAX:g} rounds")
+    if settings.has_pairs:
+        found.append("has_pairs: two jobs cannot share the same GPUs yet")
+    if len(settings.entity_weights) > ENTITIES_MAX:
+        found.append(f"entity_weights: {ENTITIES_MAX} are the most")
+    if any(not 0 < weight <= WEIGHT_MAX for weight in settings.entity_weights.values()):
+        found.append("entity_weights: each must be more than 0")
+    return found
+
+
+def problems_of_shares(sharing: Sharing, shares: PoolShares) -> list[str]:
+    """Return the problems of shares: no job has more than all of its time, and none a share where it does not run.
+
+    Classes that are no more, or jobs that have ended since, are passed over. How many jobs a class has may have
+    changed since the shares were solved, so that a column may be owed more than it has; rounds then deliver less to all.
+    """
+    if len(shares.gpus) != len(shares.columns) or len(set(shares.columns)) != len(shares.columns):
+        return ["columns: each stands there once, with its GPUs"]
+    found: list[str] = []
+    for one in shares.classes:
+        job = sharing.jobs.get(WorkloadId(one.name))
+        kind = sharing.classes.get(one.name if job is None else job.kind)
+        if any(not 0 <= column < len(shares.columns) or share < 0 for column, share in one.shares):
+            return [f"{one.name}: a share is less than nothing, or in no column"]
+        if sum(share for _, share in one.shares) > WHOLE:
+            found.append(f"{one.name}: it has more than all of its time")
+        if kind is None:
+            continue
+        for column, share in one.shares:
+            if share and not kind.takes(shares.columns[column]):
+                found.append(f"{one.name}: it does not run in {shares.columns[column].name}")
+    return found[:PROBLEMS_MAX]

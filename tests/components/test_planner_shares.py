@@ -1,0 +1,139 @@
+"""The planner's loop for shared pools: when shares are solved, and what becomes of the answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from components.planner.component import Planner
+from core.effects import SolveShares
+from core.events.queue import WorkloadCancelled, WorkloadSubmitted
+from core.events.region import NodesLost
+from core.events.sharing import PolicySet, RoundBegun, SharesSet
+from core.messages.sharing import SetShares, SharesSolved, SharesUnsolved
+from core.nouns.ids import GLOBAL_LOG, WorkerName, WorkloadId
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import COMMAND_SAY_AGAIN, SHARES_AHEAD, SHARES_LOOK, SHARES_RETRY, SHARES_SPAN
+from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
+from tests.builders import US, US_LOG, submitted
+from tests.components.support.machine import Machine
+from tests.components.support.shared_pool import pool_nodes, shared
+from tests.matching import said
+
+Start = Callable[..., Machine[Any]]  # Any: a planner's state
+COLUMN = ShareColumn(US, "V100")
+
+
+def a_planner(start: Start, jobs: int = 1) -> Machine[Any]:
+    """Over a shared pool of two V100, and so many jobs of it."""
+    machine = start(Planner((US,)))
+    machine.fact(US_LOG, pool_nodes(2))
+    for number in range(1, jobs + 1):
+        machine.fact(GLOBAL_LOG, a_submission(number))
+    return machine
+
+
+def a_submission(number: int) -> WorkloadSubmitted:
+    """Of a job of the pool that makes nine steps a second."""
+    return submitted(number, spec=shared(number, speeds={"V100": 9_000_000}, steps=9_000))
+
+
+def asked(machine: Machine[Any], span: Nanoseconds = SHARES_LOOK) -> list[SolveShares]:
+    """What the solver is asked for meanwhile."""
+    return [effect for effect in machine.wait(span).effects if isinstance(effect, SolveShares)]
+
+
+def solved(one: SolveShares) -> PoolShares:
+    """All of the time in the first column for each class, as far as anybody checks here."""
+    from runtime.solvers.sharing import solve_shares
+
+    return one.asked.answer(solve_shares(one.asked.policy, one.asked.problem))
+
+
+def test_shares_are_solved_a_second_after_a_change(start: Start) -> None:
+    """All jobs of a class are one row, with open GPUs by column and speeds in whole millionths; nothing is solved twice."""
+    machine = a_planner(start, jobs=3)
+    (one,) = asked(machine)
+    (kind,) = one.asked.classes
+    assert (("max_min", 0), (COLUMN,), (2,)) == (
+        (one.asked.policy, one.asked.revision),
+        one.asked.columns,
+        one.asked.gpus,
+    )
+    assert (3, 1, (9_000_000,)) == (kind.count, kind.gpus, kind.speeds)
+    assert [] == asked(machine, Nanoseconds(SHARES_SPAN - seconds(1)))
+
+
+def test_queue_is_told_until_its_log_shows_the_shares(start: Start) -> None:
+    """Then the planner is at rest until something changes: a job, a policy, or a node."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    assert (1, "max_min") == (told.shares.revision, told.policy)
+    assert told.shares.changes == machine.state.queue.sharing.changes
+    assert [told] == said(machine.wait(COMMAND_SAY_AGAIN), SetShares)
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    assert [] == asked(machine, seconds(600))
+    for event in (a_submission(2), PolicySet(SharingSettings("max_throughput"), 1)):
+        machine.fact(GLOBAL_LOG, event)
+        (one,) = asked(machine)
+        (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+        machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    assert "max_throughput" == one.asked.policy
+    machine.fact(US_LOG, NodesLost(WorkerName("w0"), (1,)))
+    (one,) = asked(machine)
+    assert (1,) == one.asked.gpus, "what is lost is not shared out"
+    assert one.asked.last, "equally good shares are the nearest to those that hold"
+
+
+def test_answer_that_is_late_is_dropped(start: Start) -> None:
+    """Of two planners the first wins: shares that were set meanwhile are another revision."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    found = solved(one)
+    machine.fact(GLOBAL_LOG, SharesSet(replace(found, revision=1), policy="max_min"))
+    assert [] == said(machine.hear(SharesSolved(found)), SetShares)
+
+
+def test_solver_that_fails_is_asked_later_and_later(start: Start) -> None:
+    """G31: shares that hold stay; after each failure in a row the wait is twice as long, and silence is a failure too."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    machine.hear(SharesUnsolved(one.asked.revision, "it is infeasible"))
+    assert [] == asked(machine, Nanoseconds(SHARES_RETRY - 1))
+    assert 1 == len(asked(machine, Nanoseconds(1)))
+    assert [] == asked(machine, Nanoseconds(SHARES_SPAN + 2 * SHARES_RETRY - 1)), "it did not answer"
+    assert 1 == len(asked(machine, Nanoseconds(1)))
+
+
+def test_without_a_solver_nothing_is_asked(start: Start) -> None:
+    """The queue then gives each job an equal part."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    machine.hear(SharesUnsolved(one.asked.revision, "no solver is installed", is_for_good=True))
+    machine.fact(GLOBAL_LOG, a_submission(2))
+    assert [] == asked(machine, seconds(3_600))
+
+
+def test_policy_that_reads_time_is_solved_before_each_round(start: Start) -> None:
+    """G8: by job, with the steps that are left and the age; once for each round that begins, and in time for it."""
+    machine = a_planner(start)
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("finish_time"), 1))
+    (one,) = asked(machine)
+    (job,) = one.asked.classes
+    assert ("w-1", 9_000) == (job.name, job.steps)
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy))
+    number = machine.now // ROUND_SPAN + 1
+    machine.wake(type(machine.now)(number * ROUND_SPAN))
+    machine.fact(GLOBAL_LOG, RoundBegun(number, (COLUMN,), {WorkloadId("w-1"): 0}, (), seconds(60)))
+    assert [] == asked(machine, Nanoseconds(ROUND_SPAN - SHARES_AHEAD - seconds(1)))
+    (one,) = asked(machine, seconds(1))
+    assert one.asked.classes[0].age > seconds(300)
+
+
+def test_nobody_is_left(start: Start) -> None:
+    """The last job ends, and nothing is solved for nobody."""
+    machine = a_planner(start)
+    machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
+    assert [] == asked(machine, seconds(60))
