@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Simulation": {
         "scenario": "Play a fleet, a load and faults in simulation.",
-        "policy": "Compare policies of sharing over the jobs of a log or trace.",
+        "policy": "Set the policy of shared pools; compare policies.",
     },
     "About": {
         "version": "Show the build, and the programs and libraries in use.",
@@ -114,6 +114,15 @@ controller.command(
     help="Write the credentials of a controller, or revoke them.",
 )
 policy.command("mizzen.commands.policy:list_policies", name="list", help="List the policies.")
+policy.command(
+    "mizzen.commands.policy:set_policy", name="set", help="Set the policy that divides shared pools."
+)
+policy.command(
+    "mizzen.commands.policy:status",
+    name="status",
+    help="Show how shared pools are divided, and by which shares.",
+)
+policy.command("mizzen.commands.policy:show", name="show", help="Show the shares of jobs of shared pools.")
 policy.command("mizzen.commands.policy:solve", name="solve", help="Show the shares that a policy gives.")
 policy.command(
     "mizzen.commands.policy:compare",

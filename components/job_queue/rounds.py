@@ -28,15 +28,13 @@ from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART
 from core.nouns.quantities import MILLI
-from core.nouns.sharing import ClassShares, PoolShares, ShareColumn
+from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
 from core.rules.shared_pools import Pooled, equal_parts, problem_of
 from core.sharing.accounts import ROUND, Place
 from core.sharing.policies import POLICIES
 from core.sharing.problem import Shares
 from core.sharing.rounds import Present, Run, chosen, filled
-
-ISOLATED = "isolated"
 
 
 class Scene(Struct, frozen=True):

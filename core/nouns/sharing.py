@@ -36,13 +36,15 @@ STAY = 2_000_000
 """Millionths of a round by which a job is preferred where it runs (core/sharing/rounds.py)."""
 WHOLE = 1_000_000
 """Millionths of a job's time, or of a round."""
+ISOLATED = "isolated"
+"""In place of a solver's name: the queue itself found these shares, an equal part for each job."""
 
 
 class SharingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What an operator sets of all shared pools together."""
 
     policy: str = "max_min"
-    """One of core/sharing/policies/, or the name of a file (`mine.py`) in the planner's folder."""
+    """One of core/sharing/policies/."""
     round_span: Nanoseconds = ROUND_SPAN
     stay: int = STAY
     has_pairs: bool = False
@@ -81,6 +83,6 @@ class PoolShares(Struct, frozen=True):
     """(columns,) GPUs that may be used."""
     classes: tuple[ClassShares, ...] = ()
     by: str = ""
-    """The solver; `isolated` where there was none."""
+    """The solver, or `ISOLATED`."""
     changes: int = -1
     """What had changed in shared pools when the solver was asked; -1: no solver was."""

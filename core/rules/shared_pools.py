@@ -28,8 +28,6 @@ from core.sharing.policies import POLICIES
 from core.sharing.policies.isolated import isolated
 from core.sharing.problem import Column, JobClass, Shares, SharingProblem
 
-OWN_POLICY = ".py"
-"""What the name of somebody's own policy ends with, which is a file in the planner's folder."""
 ROUND_SPAN_MIN, ROUND_SPAN_MAX = 5 * SECOND, 86_400 * SECOND
 ENTITIES_MAX = 1_000
 PROBLEMS_MAX = 20
@@ -190,10 +188,8 @@ def equal_parts(problem: SharingProblem) -> Shares:
 def problems_of_settings(settings: SharingSettings) -> list[str]:
     """Return the problems of settings that an operator asks for."""
     found = []
-    policy = settings.policy
-    is_file = policy.endswith(OWN_POLICY) and policy.removesuffix(OWN_POLICY).isidentifier()
-    if policy not in POLICIES and not (is_file and len(policy) <= NAME_LENGTH_MAX):
-        found.append(f"policy: there is no policy {policy[:NAME_LENGTH_MAX]}")
+    if settings.policy not in POLICIES:
+        found.append(f"policy: there is no policy {settings.policy[:NAME_LENGTH_MAX]}")
     if not ROUND_SPAN_MIN <= settings.round_span <= ROUND_SPAN_MAX:
         least, most = ROUND_SPAN_MIN // SECOND, ROUND_SPAN_MAX // SECOND
         found.append(f"round_span: it is not between {least} s and {most} s")

@@ -19,8 +19,8 @@ defrag_text         a defragmentation plan and its execution as text
 pools               set a pool's rules, reserve and limit
 preemption          set preemption settings of one region or of all
 quotas              set a tenant's level, entitlements and budget
-ranking             read and set the queue's ranking rules
-ranking_table       the ranking rules as a table, beside those of MAST's paper
+ranking             read and set the queue's ranking rules, and a table of them beside those of MAST's paper
+sharing             set the policy of shared pools
 datasets            list datasets, and set the regions that hold one
 regions             list regions, abandon and readmit one
 """

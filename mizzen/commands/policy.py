@@ -1,6 +1,8 @@
-"""`mizzen policy`: what each way of sharing a fleet would make of one's own jobs."""
+"""`mizzen policy`: by which policy shared pools are divided, and what each would make of one's own jobs."""
 
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +11,7 @@ from cyclopts import Parameter
 from core.nouns.instant import SECOND
 from mizzen.jobs.values import Unreadable, span_of
 from mizzen.terminal.options import Json
-from mizzen.terminal.output import MISUSED, CommandError, tell_json
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
 
 ROUND_SECONDS_MIN = 1.0
 
@@ -45,6 +47,71 @@ def list_policies(*, json: Json = False) -> None:
             *columns_text(("POLICY", "WHAT IT DOES"), [(name, one.does) for name, one in POLICIES.items()]),
             sep="\n",
         )
+
+
+def set_policy(
+    policy: Annotated[
+        str, Parameter(name="POLICY", help="One of `mizzen policy list`; as it is if not named.")
+    ] = "",
+    /,
+    *,
+    round_length: Annotated[str, Parameter(name="--round", help="How long a round is, as in 6m.")] = "",
+    stay: Annotated[
+        str, Parameter(help="Rounds by which a job is preferred where it runs: more means fewer moves.")
+    ] = "",
+    entities: Annotated[
+        str, Parameter(help="Weights of entities, as in ads=2,maps=1; all others are 1. `none` forgets them.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Set how shared pools are divided from the next round on. What is not named stays as it is."""
+    from msgspec import to_builtins
+
+    from mizzen.actions.sharing import set_sharing, sharing_wish_of
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.policies.pool_status import settings_text
+
+    wish = sharing_wish_of(policy, round_length, stay, entities)
+    done = on_plane(lambda bus, _: set_sharing(bus, wish))
+    if json:
+        tell_json(to_builtins(done))
+    else:
+        print(f"from the next round on: {settings_text(done.settings)}")
+
+
+def status(*, json: Json = False) -> None:
+    """Tell by which policy shared pools are divided, how new the shares are, and how full each column is."""
+    from mizzen.actions.sharing import sharing_of
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.policies.pool_status import status_lines, status_of
+    from runtime.clock import wall_now
+
+    sharing = on_plane(lambda bus, _: sharing_of(bus))
+    if json:
+        tell_json(status_of(sharing, wall_now()))
+    else:
+        tell_lines(status_lines(sharing, wall_now()))
+
+
+def show(
+    *,
+    jobs: Annotated[
+        bool, Parameter(negative=(), help="Each job: whether it runs, where, and the rounds it is owed.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show what part of its time each job of a shared pool is to have in each column: a region and a GPU type."""
+    from mizzen.actions.sharing import sharing_of
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.policies import pool_status
+
+    sharing = on_plane(lambda bus, _: sharing_of(bus))
+    if json:
+        tell_json(pool_status.jobs_rows(sharing) if jobs else pool_status.shares_rows(sharing))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = pool_status.jobs_lines if jobs else pool_status.shares_lines
+    tell_lines(lines(sharing, width))
 
 
 def solve(

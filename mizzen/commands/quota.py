@@ -163,8 +163,7 @@ def ranking(
     """Show by which rules the queue ranks pending workloads, and how many it holds; with options, set them. Rules that are not named stay."""
     import msgspec
 
-    from mizzen.actions.ranking import ranking_of, ranking_wish_of, set_ranking
-    from mizzen.actions.ranking_table import ranking_table_of
+    from mizzen.actions.ranking import ranking_of, ranking_table_of, ranking_wish_of, set_ranking
     from mizzen.views.plane_reads import on_plane
 
     wish = ranking_wish_of(

@@ -12,8 +12,7 @@ from core.messages.tenants import SetRanking
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.ranking import CreditSettings, RankingSettings
-from mizzen.actions.ranking import RankingWish, ranking_of, ranking_wish_of, set_ranking
-from mizzen.actions.ranking_table import ranking_table_of
+from mizzen.actions.ranking import RankingWish, ranking_of, ranking_table_of, ranking_wish_of, set_ranking
 from mizzen.actions.workloads import TRIES_MAX, set_priority
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError

@@ -1,1 +1,1 @@
-"""What `mizzen policy` reads and plays: jobs of a trace or a log, a fleet, and one policy after the other over them."""
+"""What `mizzen policy` reads, plays and shows: jobs of a trace or a log, a fleet, one policy after the other over them, and shared pools."""

@@ -1,0 +1,175 @@
+"""Shared pools for people: their settings, how new the shares are, the shares themselves, and which job runs where and is owed what."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import to_builtins
+
+from core.images.sharing import SharedClass, Sharing
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.sharing import ISOLATED, WHOLE, SharingSettings
+from core.sharing.policies import POLICIES
+from mizzen.jobs.values import span_text
+from mizzen.views.phrases.text import columns_text, time_text
+
+NOTHING = "-"
+
+
+def settings_text(settings: SharingSettings) -> str:
+    """Return the settings in one line."""
+    weights = ", ".join(
+        f"{entity} {weight / 1_000:g}" for entity, weight in sorted(settings.entity_weights.items())
+    )
+    return (
+        f"{settings.policy}, in rounds of {span_text(settings.round_span)}, "
+        f"staying is worth {settings.stay / WHOLE:g} rounds{f', entities: {weights}' if weights else ''}"
+    )
+
+
+def shares_problem(sharing: Sharing) -> str:
+    """Return why rounds do not go by the newest shares of the policy that is set; empty: they do."""
+    if not sharing.jobs:
+        return ""
+    if sharing.shares.by in ("", ISOLATED):
+        return (
+            "no planner has told shares, and each job is owed an equal part: start a planner, or look for "
+            "`shares_unsolved` in its log"
+        )
+    if sharing.policy != sharing.settings.policy:
+        return f"they are of the policy {sharing.policy}, until a planner tells those of {sharing.settings.policy}"
+    behind = sharing.changes - sharing.shares.changes
+    if behind:
+        return f"they are {behind} changes old, until a planner tells newer ones"
+    return ""
+
+
+def status_of(sharing: Sharing, now: Instant) -> dict[str, Any]:
+    """Return the state of shared pools as plain tables; times are seconds."""
+    span = sharing.settings.round_span
+    used = Counter[str]()
+    for workload, pick in sharing.picks.items():
+        used[pick.column] += _class_of(sharing, workload).gpus
+    return {
+        "settings": to_builtins(sharing.settings),
+        "revision": sharing.revision,
+        "does": POLICIES[sharing.settings.policy].does if sharing.settings.policy in POLICIES else "",
+        "round": sharing.number,
+        "next_round_seconds": (-now % span) / 1e9 if sharing.number else None,
+        "shares": {
+            "revision": sharing.shares.revision,
+            "policy": sharing.policy,
+            "by": sharing.shares.by,
+            "problem": shares_problem(sharing),
+        },
+        "jobs": len(sharing.jobs),
+        "classes": len(sharing.classes),
+        "picked": len(sharing.picks),
+        "overdue": len(sharing.overdue),
+        "columns": [
+            {"column": column.name, "gpus": gpus, "picked_gpus": used[column.name]}
+            for column, gpus in zip(sharing.shares.columns, sharing.shares.gpus, strict=True)
+        ],
+    }
+
+
+def status_lines(sharing: Sharing, now: Instant) -> list[str]:
+    """Return the state of shared pools."""
+    found = status_of(sharing, now)
+    begins = f"{found['round']}; the next begins in {time_text(-now % sharing.settings.round_span)}"
+    shares = found["shares"]
+    rows = [
+        ("policy", settings_text(sharing.settings)),
+        ("", found["does"]),
+        (
+            "round",
+            begins if sharing.number else "none has begun: no job is there, or no node of a shared pool",
+        ),
+        ("shares", f"revision {shares['revision']}, by {shares['by'] or 'nobody'}"),
+        ("", shares["problem"]),
+        (
+            "jobs",
+            f"{found['jobs']} of {found['classes']} classes: {found['picked']} picked, {found['overdue']} overdue",
+        ),
+    ]
+    rows += [
+        (one["column"], f"{one['gpus']} GPUs: {one['picked_gpus']} of picked jobs")
+        for one in found["columns"]
+    ]
+    width = max(len(name) for name, _ in rows) + 2
+    return [f"{name:<{width}}{text}" for name, text in rows if text]
+
+
+def shares_rows(sharing: Sharing) -> list[dict[str, Any]]:
+    """Return the shares of each class, or of each job if a policy tells jobs apart: parts of its time by column."""
+    rows = []
+    for name, targets in sharing.targets.items():
+        workload = WorkloadId(name)
+        kind = _class_of(sharing, workload) if workload in sharing.jobs else sharing.classes.get(name)
+        if kind is not None:
+            shares = {column: share / WHOLE for column, share in targets.items()}
+            jobs = 1 if workload in sharing.jobs else kind.jobs
+            rows.append({"name": name, "gpus": kind.gpus, "jobs": jobs, "shares": shares})
+    return rows
+
+
+def shares_lines(sharing: Sharing, width: int | None) -> list[str]:
+    """Return the shares as a table, one column for each column of the pools."""
+    names = [column.name for column in sharing.shares.columns]
+    rows = [
+        (
+            one["name"],
+            str(one["gpus"]),
+            str(one["jobs"]),
+            *(f"{one['shares'][name]:.1%}" if one["shares"].get(name) else NOTHING for name in names),
+        )
+        for one in shares_rows(sharing)
+    ]
+    return columns_text(("CLASS", "GPUS", "JOBS", *names), rows, width)
+
+
+def jobs_rows(sharing: Sharing) -> list[dict[str, Any]]:
+    """Return each job with the column in which it is picked, and the rounds that it is owed by column."""
+    overdue = sharing.overdue
+    return [
+        {
+            "job": workload,
+            "class": job.kind,
+            "picked": sharing.picks[workload].column if workload in sharing.picks else None,
+            "runs": bool(workload in sharing.picks and sharing.picks[workload].counted_at),
+            "owed": {column: lag / WHOLE for column, lag in sharing.lags.get(workload, {}).items()},
+            "overdue": workload in overdue,
+        }
+        for workload, job in sharing.jobs.items()
+    ]
+
+
+def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
+    """Return the jobs as a table; OWED is the rounds that a job should have had and has not, by column."""
+    rows = [
+        (
+            one["job"],
+            one["class"],
+            "overdue"
+            if one["overdue"]
+            else "runs"
+            if one["runs"]
+            else "starts"
+            if one["picked"]
+            else "waits",
+            one["picked"] or NOTHING,
+            _owed_text(one["owed"]),
+        )
+        for one in jobs_rows(sharing)
+    ]
+    return columns_text(("JOB", "CLASS", "STATE", "COLUMN", "OWED"), rows, width)
+
+
+def _owed_text(owed: dict[str, float]) -> str:
+    parts: Sequence[str] = [f"{column} {rounds:+.2f}" for column, rounds in sorted(owed.items()) if rounds]
+    return ", ".join(parts) or NOTHING
+
+
+def _class_of(sharing: Sharing, workload: WorkloadId) -> SharedClass:
+    return sharing.classes[sharing.jobs[workload].kind]

@@ -1,0 +1,159 @@
+"""`mizzen policy set`, `status` and `show`: options, a real queue that is told, and shared pools as people see them."""
+
+from typing import Any
+
+import pytest
+
+from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
+from core.fact import Fact
+from core.images import GlobalImage
+from core.images.sharing import Sharing
+from core.messages.sharing import SetPolicy
+from core.nouns.ids import GLOBAL_LOG
+from core.nouns.instant import SECOND, Instant, seconds
+from core.nouns.sharing import (
+    ISOLATED,
+    ROUND_SPAN,
+    ClassShares,
+    PoolShares,
+    ShareColumn,
+    SharingSettings,
+)
+from core.sharing.classes import class_of
+from mizzen.actions.sharing import SharingWish, set_sharing, sharing_of, sharing_wish_of
+from mizzen.actions.workloads import TRIES_MAX
+from mizzen.connect.plane import RequestRefused, submitter
+from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.policies.pool_status import (
+    jobs_lines,
+    shares_lines,
+    shares_problem,
+    status_lines,
+    status_of,
+)
+from tests.builders import US, submitted
+from tests.components.support.job_queue import W1
+from tests.components.support.shared_pool import shared
+from tests.mizzen.half_plane import half_plane
+from tests.mizzen.test_rankings import Quicker
+from tests.runtime.aids import Place, virtual
+
+V100, K80 = ShareColumn(US, "V100"), ShareColumn(US, "K80")
+CLASS = class_of(shared())
+
+
+def test_options_change_what_they_name() -> None:
+    """All else stays; `none` forgets the entities."""
+    was = SharingSettings("makespan", seconds(60), 1_000_000, entity_weights={"ads": 2_000})
+    assert SharingSettings("fifo", seconds(60), 1_000_000, entity_weights={"ads": 2_000}) == sharing_wish_of(
+        "fifo", "", "", ""
+    ).on(was)
+    wish = sharing_wish_of("", "2m", "0.5", "maps=1.5, web=1")
+    assert SharingWish(None, seconds(120), 500_000, {"maps": 1_500, "web": 1_000}) == wish
+    assert {} == sharing_wish_of("", "", "", "none").on(was).entity_weights
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("", "", "", ""), "nothing is named"),
+        (("max_mni", "", "", ""), "did you mean `max_min`"),
+        (("fifo,max_min", "", "", ""), "one policy"),
+        (("mine.py", "", "", ""), "one policy"),
+        (("", "soon", "", ""), "--round"),
+        (("", "", "much", ""), "--stay"),
+        (("", "", "", "ads=0"), "--entities"),
+        (("", "", "", "ads"), "--entities"),
+        (("", "", "", "ads=1,ads=2"), "twice"),
+    ],
+)
+def test_mistakes_are_named(options: tuple[str, str, str, str], named: str) -> None:
+    """As misuse, before any plane is looked for."""
+    with pytest.raises(CommandError, match=named) as wrong:
+        sharing_wish_of(*options)
+    assert MISUSED == wrong.value.exit_code
+
+
+@virtual
+async def test_policy_is_set(place: Place) -> None:
+    """It is a fact with who asked; once more when somebody was quicker; a length that cannot be is refused."""
+    plane = await half_plane(place)
+    done = await set_sharing(plane.bus, SharingWish(policy="makespan"))
+    assert (SharingSettings("makespan"), 1) == (done.settings, done.revision)
+    assert [PolicySet(SharingSettings("makespan"), 1, submitter())] == await plane.events(
+        GLOBAL_LOG, PolicySet
+    )
+
+    def other(message: SetPolicy) -> SetPolicy:
+        return SetPolicy(SharingSettings("fifo", seconds(60 + message.revision)), message.revision)
+
+    quicker: Any = Quicker(plane.bus, SetPolicy, other, 1)  # Any: a bus that can only be asked
+    done = await set_sharing(quicker, SharingWish(stay=0))
+    assert (SharingSettings("fifo", seconds(61), 0), 3) == (done.settings, done.revision)
+    assert done.settings == (await sharing_of(plane.bus)).settings
+    with pytest.raises(RequestRefused, match="round_span"):
+        await set_sharing(plane.bus, SharingWish(round_span=seconds(1)))
+    always: Any = Quicker(plane.bus, SetPolicy, other, TRIES_MAX)  # Any: as above
+    with pytest.raises(CommandError, match="all the time"):
+        await set_sharing(always, SharingWish(stay=1))
+
+
+def pooled(*events: Any) -> Sharing:  # Any: events
+    """Two like jobs were submitted, and this happened after that."""
+    image = GlobalImage.empty(("sharing",))
+    for sequence, event in enumerate([*(submitted(number, spec=shared()) for number in (1, 2)), *events], 1):
+        image.fold(Fact(GLOBAL_LOG, sequence, Instant(sequence), "cause", "actor", event, Instant(sequence)))
+    return image.sharing
+
+
+def test_status_tells_how_new_the_shares_are() -> None:
+    """From none to a planner's, which grow old; each with what an operator does."""
+    assert "start a planner" in shares_problem(pooled())
+    equal = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), ISOLATED)
+    assert "equal part" in shares_problem(pooled(SharesSet(equal)))
+    shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
+    assert "" == shares_problem(pooled(SharesSet(shares, policy="max_min")))
+    late = pooled(SharesSet(shares, policy="max_min"), submitted(3, spec=shared()))
+    assert "they are 1 changes old" in shares_problem(late)
+    other = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("fifo"), 1))
+    assert "until a planner tells those of fifo" in shares_problem(other)
+    empty = GlobalImage.empty(("sharing",)).sharing
+    assert "" == shares_problem(empty)
+    assert "none has begun" in "\n".join(status_lines(empty, Instant(0)))
+
+
+def test_shares_and_jobs_are_told() -> None:
+    """By class and column; and of each job whether it runs, where, and what it is owed."""
+    shares = PoolShares(
+        1, (V100, K80), (1, 4), (ClassShares(CLASS, ((0, 500_000), (1, 125_000))),), "highs", 2
+    )
+    number = 5
+    sharing = pooled(
+        SharesSet(shares, policy="max_min"),
+        RoundBegun(number, (V100, K80), {}, (), seconds(30)),
+        PicksAdded((V100,), {W1: 0}),
+    )
+    now = Instant(number * ROUND_SPAN + 60 * SECOND)
+    found = status_of(sharing, now)
+    assert (number, 300.0, 1, 2) == (
+        found["round"],
+        found["next_round_seconds"],
+        found["picked"],
+        found["jobs"],
+    )
+    assert [("us/V100", 1, 1), ("us/K80", 4, 0)] == [
+        (one["column"], one["gpus"], one["picked_gpus"]) for one in found["columns"]
+    ]
+    text = "\n".join(status_lines(sharing, now))
+    assert "max_min, in rounds of 6m, staying is worth 2 rounds" in text
+    assert "5; the next begins in 5:00" in text
+    head, row = shares_lines(sharing, None)
+    assert ["CLASS", "GPUS", "JOBS", "us/V100", "us/K80"] == head.split()
+    assert ["1", "2", "50.0%", "12.5%"] == row.split()[-4:]
+    _, first, second = jobs_lines(sharing, None)
+    assert ("w-1", "starts", "us/V100") == (
+        first.split()[0],
+        *first.removesuffix(", us/V100 +0.50").split()[-4:-2],
+    )
+    assert "us/K80 +0.12, us/V100 +0.50" in first
+    assert "waits" in second
