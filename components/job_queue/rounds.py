@@ -24,10 +24,11 @@ from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART
 from core.nouns.quantities import MILLI
+from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
 from core.rules.shared_pools import Pooled, equal_parts, problem_of
@@ -196,6 +197,29 @@ def _candidates(state: QueueState) -> dict[WorkloadId, WorkloadRow]:
             continue
         found[workload] = row
     return found
+
+
+def why_not_picked(state: QueueState, workload: WorkloadId) -> tuple[Reason, dict[RegionName, str]]:
+    """Return why a pending job of a shared pool runs in no column, and the reasons of the regions in which it cannot."""
+    row, kind = state.image.workloads.rows[workload], state.image.sharing.jobs[workload].kind
+    one = state.image.sharing.classes[kind]
+    if state.order.tenant(row.tenant).is_spent:
+        return Reason.BUDGET_SPENT, {}
+    said_by: dict[RegionName, Reason | None] = {}
+    for region, image in sorted(state.regions.items()):
+        types = image.hardware.shared if image is not None else {}
+        if any(
+            one.takes(ShareColumn(region, node_type)) and here.gpu_milli // MILLI >= one.gpus
+            for node_type, here in types.items()
+        ):
+            is_silent = state.silent.get(region, True)
+            said_by[region] = (
+                Reason.REGION_UNREACHABLE if is_silent else why_not_asked(state, region, row.spec, 0)
+            )
+    refusals: dict[RegionName, str] = {region: why for region, why in said_by.items() if why is not None}
+    if len(refusals) < len(said_by):
+        return Reason.WAITS_FOR_ROUND, refusals
+    return next((why for why in said_by.values() if why is not None), Reason.NO_SUCH_HARDWARE), refusals
 
 
 def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     HELD = "held"
     UNHANDLED = "unhandled"
     WAITING_TURN = "waiting_turn"
+    WAITS_FOR_ROUND = "waits_for_round"
     NOT_RANKED = "not_ranked"
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
@@ -112,6 +113,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.UNHANDLED: "A component failed twice on one of its messages, so it is held; `mizzen plane` names the component, and `mizzen release` lets it try again.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
+    Reason.WAITS_FOR_ROUND: "Other jobs of its shared pool have the GPUs in this round.",
     Reason.NOT_RANKED: "The workload was submitted or changed after the newest pass; the next pass ranks it.",
     Reason.OVER_QUOTA: "Over quota; no capacity that other tenants leave unused may be lent to it now.",
     Reason.AHEAD_OF_DUE: "Over quota; a tenant that is further behind its fair share waits for capacity.",

@@ -10,6 +10,7 @@ from components.job_queue.ordering import asked_now, kept_why, lending_now, may_
 from components.job_queue.quota.drain import excluded, excluded_why, has_turn
 from components.job_queue.requests.blockers import holders_of, kept_for
 from components.job_queue.reservations import promised_in, shown_start
+from components.job_queue.rounds import why_not_picked
 from components.job_queue.start_estimates import run_time_of, start_in_order
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import LACKS_CAPACITY
@@ -40,7 +41,7 @@ from core.nouns.limits import AHEAD_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX, NUM
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.tenant import OVER_LEVEL
-from core.nouns.workload import Phase
+from core.nouns.workload import Kind, Phase
 from core.ranking.scan import QuotaClass, Ranked
 from core.rules.ownership import owned
 from core.rules.quota import level_asked, narrowed
@@ -195,7 +196,9 @@ class UserAnswers:
         if row.move is not None:
             return Reason.MOVING, {}
         if workload not in state.order:
-            return Reason.WAITING_TURN, {}  # A cancellation was requested.
+            if row.is_cancel_requested or row.spec.kind is not Kind.SHARED:
+                return Reason.WAITING_TURN, {}
+            return why_not_picked(state, workload)
         one, asked = asked_now(state, workload, now)
         drained = _drained(state, one)
         key = asked, drained

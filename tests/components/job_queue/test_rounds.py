@@ -1,5 +1,7 @@
 """Rounds of shared pools: who is picked, who leaves, who stays, and the border to quota work."""
 
+from typing import Any
+
 import pytest
 
 from core.events.region import AttemptEnded
@@ -7,9 +9,9 @@ from core.events.sharing import SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
-from core.messages.queue import HoldWorkload, SubmitWorkload
+from core.messages.queue import HoldWorkload, ShowWorkload, SubmitWorkload, WorkloadShown
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.ids import TenantName
+from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
@@ -17,6 +19,7 @@ from core.nouns.workload import EndCause
 from core.sharing.accounts import PATIENCE
 from tests.builders import EU_LOG, US, US_LOG, a_job, a_spec, attempt
 from tests.components.support.job_queue import W1, W2, Start, a_job_queue, submit
+from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
     a_pool_queue,
     begun,
@@ -114,6 +117,7 @@ def test_spent_budget_is_not_picked(start: Start) -> None:
     queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
     assert [] == picked(queue.wake())
     assert {} == begun(next_round(queue)).joins
+    assert Reason.BUDGET_SPENT == reason(queue, W1)
 
 
 def test_held_job_gives_up_its_pick(start: Start) -> None:
@@ -173,3 +177,23 @@ def test_queue_that_starts_again_goes_on_in_the_round(start: Start) -> None:
     again.wake()
     expected, actual = begun(next_round(queue)), begun(next_round(again))
     assert (expected.number, expected.joins, expected.leaves) == (actual.number, actual.joins, actual.leaves)
+
+
+def test_reason_of_a_job_without_a_pick(start: Start) -> None:
+    """Others have the GPUs, or the region of its pool does not answer."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    queue.wake()
+    assert Reason.WAITS_FOR_ROUND == reason(queue, W2)
+    assert "" == reason(queue, W1), "it runs"
+    queue.hear(LogSilent(US_LOG))
+    assert Reason.REGION_UNREACHABLE == reason(queue, W2)
+
+
+def reason(machine: Machine[Any], workload: WorkloadId) -> str:
+    """Return why a workload does not run, as it is told to users."""
+    decision = machine.hear(ShowWorkload(workload))
+    (shown,) = said(decision, WorkloadShown)
+    return shown.reason
