@@ -12,7 +12,7 @@ from core.images.base import Section
 from core.nouns.ids import RegionName
 from core.nouns.limits import DEMAND_COUNTED_MAX, DEMAND_SHAPES_MAX
 from core.nouns.quantities import Amount
-from core.nouns.workload import JobSpec
+from core.nouns.workload import JobSpec, Kind
 
 
 class DemandRow(Struct):
@@ -41,6 +41,8 @@ class Demand(Section):
     def _submitted(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadSubmitted)
+        if event.spec.kind is Kind.SHARED:
+            return
         for job in event.spec.jobs:
             self._count(job, event.spec.regions)
         while self.counted > DEMAND_COUNTED_MAX:

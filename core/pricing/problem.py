@@ -1,6 +1,6 @@
 """What a region's prices are solved from: its nodes in classes of like ones, and the tasks that were asked for as a mix.
 
-Pools are not told apart: what one kind of work may not use is room for another, and prices are of the region.
+Shared pools are left out, for a policy divides them. Other pools are not told apart: what one kind of work may not use is room for another, and prices are of the region.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ from core.nouns.fleet import will_do
 from core.nouns.ids import RegionName
 from core.nouns.limits import NODE_CLASSES_MAX
 from core.nouns.mix import NO_MIX, Mix, TypicalShape
+from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import MILLI, Amount
 from core.pricing.fluid import NodeClass
 from core.pricing.shapes import mix_of
@@ -48,13 +49,20 @@ def problem_of(demand: Demand, capacity: Capacity, region: RegionName) -> Pricin
 
 
 def classes_of(capacity: Capacity) -> tuple[NodeClass, ...]:
-    """Open nodes by type and size. Where there are too many sizes, those of one type with as many GPUs are one class of the mean size;
+    """Open nodes by type and size, without those of shared pools, where nothing is chosen by value. Where there are too many sizes, those of one type with as many GPUs are one class of the mean size;
     where there are too many still, those of the fewest nodes are left out.
     """
     found: Counter[tuple[str, int, int, int]] = Counter()
     gpu, cpu, memory = capacity.gpu.total, capacity.cpu.total, capacity.memory.total
+    shared = {
+        node
+        for row in capacity.workers.values()
+        for group in row.inventory.groups
+        if group.pool == SHARED_POOL
+        for node in group.numbers()
+    }
     for node, node_type in enumerate(capacity.node_type):
-        if node_type and capacity.is_open(node):
+        if node_type and capacity.is_open(node) and node not in shared:
             found[node_type, gpu[node], cpu[node], memory[node]] += 1
     classes = tuple(
         NodeClass(node_type, gpu_milli // MILLI, cpu_milli, memory_bytes, count)

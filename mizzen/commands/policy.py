@@ -94,6 +94,10 @@ def status(*, json: Json = False) -> None:
 
 
 def show(
+    job: Annotated[
+        str, Parameter(name="JOB", help="One job, by its id: its speed, share and debt in each column.")
+    ] = "",
+    /,
     *,
     jobs: Annotated[
         bool, Parameter(negative=(), help="Each job: whether it runs, where, and the rounds it is owed.")
@@ -102,16 +106,25 @@ def show(
 ) -> None:
     """Show what part of its time each job of a shared pool is to have in each column: a region and a GPU type."""
     from mizzen.actions.sharing import sharing_of
-    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.plane_reads import on_plane, workload_of
     from mizzen.views.policies import pool_status
 
+    if job and jobs:
+        raise CommandError("name one job, or --jobs for all", MISUSED)
+    workload = workload_of(job) if job else None
     sharing = on_plane(lambda bus, _: sharing_of(bus))
-    if json:
-        tell_json(pool_status.jobs_rows(sharing) if jobs else pool_status.shares_rows(sharing))
-        return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    lines = pool_status.jobs_lines if jobs else pool_status.shares_lines
-    tell_lines(lines(sharing, width))
+    if workload is not None:
+        rows = pool_status.job_rows(sharing, workload)
+        lines = pool_status.job_lines(sharing, workload, width)
+    elif jobs:
+        rows, lines = pool_status.jobs_rows(sharing), pool_status.jobs_lines(sharing, width)
+    else:
+        rows, lines = pool_status.shares_rows(sharing), pool_status.shares_lines(sharing, width)
+    if json:
+        tell_json(rows)
+    else:
+        tell_lines(lines)
 
 
 def solve(

@@ -8,7 +8,7 @@ from core.images.demand import Demand
 from core.nouns.ids import WorkloadId
 from core.nouns.limits import DEMAND_COUNTED_MAX, DEMAND_SHAPES_MAX
 from core.nouns.quantities import Amount
-from core.nouns.workload import JobSpec
+from core.nouns.workload import JobSpec, Kind
 from tests.builders import EU, a_job, a_queue, a_spec
 
 
@@ -34,6 +34,11 @@ def test_tasks_are_counted_by_their_need() -> None:
     assert [8, 4] == counts(demand)
     assert (12, 12) == (demand.counted, demand.arrived)
     assert of(1).need == next(iter(demand.rows.values())).need
+
+
+def test_work_of_shared_pools_is_not_counted() -> None:
+    """Prices are of the other nodes."""
+    assert [3] == counts(a_queue(asked(1, of(1, 3)), asked(2, of(1, 5), kind=Kind.SHARED)).demand)
 
 
 def test_tasks_that_may_run_in_some_regions_alone_are_counted_apart() -> None:

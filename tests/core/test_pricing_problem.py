@@ -29,6 +29,7 @@ from tests.builders import (
     joined,
     submitted,
 )
+from tests.components.support.shared_pool import pool_nodes
 from tests.core.histories import RegionHistory
 from tests.core.properties import SEEDS
 
@@ -44,6 +45,12 @@ def test_like_nodes_are_one_class() -> None:
         joined("w0", 0, 2), joined("w1", 2, 1, gpu_type="A100"), granted(a_claim(placed={0: 1}))
     )
     assert (a_class("A100", 1), a_class("H100", 2)) == classes_of(region.capacity)
+
+
+def test_nodes_of_shared_pools_are_left_out() -> None:
+    """A policy divides them, and no agent weighs them by price."""
+    region = a_region(joined("w0", 0, 2), pool_nodes(3, first=10, gpu_type="H100"))
+    assert (a_class("H100", 2),) == classes_of(region.capacity)
 
 
 def more(**amounts: int) -> Amount:

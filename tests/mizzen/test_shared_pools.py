@@ -9,7 +9,7 @@ from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
 from core.messages.sharing import SetPolicy
-from core.nouns.ids import GLOBAL_LOG
+from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.sharing import (
     ISOLATED,
@@ -25,6 +25,7 @@ from mizzen.actions.workloads import TRIES_MAX
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.views.policies.pool_status import (
+    job_lines,
     jobs_lines,
     shares_lines,
     shares_problem,
@@ -40,6 +41,7 @@ from tests.runtime.aids import Place, virtual
 
 V100, K80 = ShareColumn(US, "V100"), ShareColumn(US, "K80")
 CLASS = class_of(shared())
+SPEEDS = {"V100": 9_000_000}
 
 
 def test_options_change_what_they_name() -> None:
@@ -101,7 +103,9 @@ async def test_policy_is_set(place: Place) -> None:
 def pooled(*events: Any) -> Sharing:  # Any: events
     """Two like jobs were submitted, and this happened after that."""
     image = GlobalImage.empty(("sharing",))
-    for sequence, event in enumerate([*(submitted(number, spec=shared()) for number in (1, 2)), *events], 1):
+    for sequence, event in enumerate(
+        [*(submitted(number, spec=shared(speeds=SPEEDS)) for number in (1, 2)), *events], 1
+    ):
         image.fold(Fact(GLOBAL_LOG, sequence, Instant(sequence), "cause", "actor", event, Instant(sequence)))
     return image.sharing
 
@@ -113,7 +117,7 @@ def test_status_tells_how_new_the_shares_are() -> None:
     assert "equal part" in shares_problem(pooled(SharesSet(equal)))
     shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
     assert "" == shares_problem(pooled(SharesSet(shares, policy="max_min")))
-    late = pooled(SharesSet(shares, policy="max_min"), submitted(3, spec=shared()))
+    late = pooled(SharesSet(shares, policy="max_min"), submitted(3, spec=shared(speeds=SPEEDS)))
     assert "they are 1 changes old" in shares_problem(late)
     other = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("fifo"), 1))
     assert "until a planner tells those of fifo" in shares_problem(other)
@@ -157,3 +161,9 @@ def test_shares_and_jobs_are_told() -> None:
     )
     assert "us/K80 +0.12, us/V100 +0.50" in first
     assert "waits" in second
+    head, fast, slow = job_lines(sharing, W1, None)
+    assert ["COLUMN", "STEPS/S", "SPEED", "SHARE", "OWED"] == head.split()
+    assert ["us/V100", "9", "told", "50.0%", "+0.50", "picked"] == fast.split()
+    assert ["us/K80", "9", "guessed", "12.5%", "+0.12"] == slow.split(), "as fast as the slowest that is told"
+    with pytest.raises(CommandError, match="no job of a shared pool"):
+        job_lines(sharing, WorkloadId("w-9"), None)

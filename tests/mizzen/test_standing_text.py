@@ -115,9 +115,9 @@ def test_types_without_headroom_in_the_quota_are_told() -> None:
     assert "" == held_to_text(live(), jobs)
 
 
-def test_no_region_is_asked_for_work_over_quota() -> None:
+def test_no_region_is_asked_for_work_over_quota_or_without_a_pick() -> None:
     """A region that would be asked is not, and the other region is shown with its own reason."""
-    for reason in (Reason.OVER_QUOTA, Reason.BORROWED_ALL, Reason.BUDGET_SPENT):
+    for reason in (Reason.OVER_QUOTA, Reason.BORROWED_ALL, Reason.BUDGET_SPENT, Reason.WAITS_FOR_ROUND):
         told = _lines(
             a_waiting(RegionOutlook(EU), RegionOutlook(EU, Reason.NO_CAPACITY, "Full."), reason=reason)
         )

@@ -47,7 +47,7 @@ from core.messages.queue import (
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.limits import REASON_LENGTH_MAX, TENANTS_SHOWN_MAX
 from core.nouns.reasons import Reason
-from core.nouns.workload import UNNAMED, Phase, WorkloadSpec
+from core.nouns.workload import UNNAMED, Kind, Phase, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.quota import settings_of
 from core.rules.submission import (
@@ -220,6 +220,8 @@ class UserRequests:
         revision, problems = row.priority_revision, problems_of_priority(message.priority)
         if row.spec.priority == message.priority and message.revision in (revision, revision - 1):
             return answered(Acknowledged(message.workload, revision))
+        if row.spec.kind is Kind.SHARED:
+            problems = ["priority: in a shared pool weights decide; submit it with another share.weight"]
         if problems:
             return refused(Reason.INVALID, tuple(problems))
         above = _above_level(state, row.spec.tenant, message.priority)

@@ -7,11 +7,13 @@ from typing import Any
 from msgspec import to_builtins
 
 from core.images.sharing import SharedClass, Sharing
+from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.sharing import ISOLATED, WHOLE, SharingSettings
 from core.sharing.policies import POLICIES
 from mizzen.jobs.values import span_text
+from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.text import columns_text, time_text
 
 NOTHING = "-"
@@ -164,6 +166,47 @@ def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
         for one in jobs_rows(sharing)
     ]
     return columns_text(("JOB", "CLASS", "STATE", "COLUMN", "OWED"), rows, width)
+
+
+def job_rows(sharing: Sharing, workload: WorkloadId) -> list[dict[str, Any]]:
+    """Return one job's columns: its speed there and whether somebody told it, its share, and the rounds it is owed. Raises CommandError."""
+    if workload not in sharing.jobs:
+        raise CommandError(
+            f"{workload} is no job of a shared pool, or has ended; `mizzen policy show --jobs` lists them"
+        )
+    kind, shares = _class_of(sharing, workload), sharing.targets_of(workload)
+    rows = []
+    for column in sharing.shares.columns:
+        gpu_type, _ = gpu_type_of(column.gpu_type)
+        if not kind.takes(column):
+            continue
+        rows.append(
+            {
+                "column": column.name,
+                "steps_per_second": kind.speed(gpu_type),
+                "speed": "told" if gpu_type in kind.speeds else "guessed",
+                "share": shares.get(column.name, 0) / WHOLE,
+                "owed": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
+                "picked": workload in sharing.picks and sharing.picks[workload].column == column.name,
+            }
+        )
+    return rows
+
+
+def job_lines(sharing: Sharing, workload: WorkloadId, width: int | None) -> list[str]:
+    """Return one job's columns as a table. Raises CommandError."""
+    rows = [
+        (
+            one["column"],
+            f"{one['steps_per_second']:g}",
+            one["speed"],
+            f"{one['share']:.1%}",
+            f"{one['owed']:+.2f}",
+            "picked" if one["picked"] else "",
+        )
+        for one in job_rows(sharing, workload)
+    ]
+    return columns_text(("COLUMN", "STEPS/S", "SPEED", "SHARE", "OWED", ""), rows, width)
 
 
 def _owed_text(owed: dict[str, float]) -> str:

@@ -29,13 +29,14 @@ from mizzen.views.workloads.start_estimates import run_time_text, start_text
 from mizzen.views.workloads.story import Attempt, Story
 
 INDENT = "  "
-OF_QUOTA = (
+NOT_ASKED = (
     Reason.OVER_QUOTA,
     Reason.BORROWED_ALL,
     Reason.AHEAD_OF_DUE,
     Reason.QUOTA_KEPT,
     Reason.QUOTA_DRAINS,
     Reason.BUDGET_SPENT,
+    Reason.WAITS_FOR_ROUND,
 )
 """Nobody is asked, whatever is free."""
 
@@ -289,7 +290,7 @@ def _outlook_word(outlook: RegionOutlook, waiting: WorkloadExplained) -> str:
         return outlook.reason
     if outlook.is_asked:
         return "asked"
-    return "not asked" if waiting.reason in OF_QUOTA else "would be asked"
+    return "not asked" if waiting.reason in NOT_ASKED else "would be asked"
 
 
 def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSpec) -> str:

@@ -9,7 +9,7 @@ from core.events.sharing import SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
-from core.messages.queue import HoldWorkload, ShowWorkload, SubmitWorkload, WorkloadShown
+from core.messages.queue import HoldWorkload, SetPriority, ShowWorkload, SubmitWorkload, WorkloadShown
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import seconds
@@ -197,3 +197,12 @@ def reason(machine: Machine[Any], workload: WorkloadId) -> str:
     decision = machine.hear(ShowWorkload(workload))
     (shown,) = said(decision, WorkloadShown)
     return shown.reason
+
+
+def test_priority_of_a_shared_job_is_refused(start: Start) -> None:
+    """Its weight decides, and the refusal names it."""
+    queue = a_pool_queue(start)
+    submit(queue, shared())
+    (refused,) = said(queue.hear(SetPriority(W1, 0, 5)), Refused)
+    assert Reason.INVALID == refused.reason
+    assert "share.weight" in refused.problems[0]
