@@ -53,7 +53,7 @@ class Planner:
             case PricesUnsolved():
                 return self._pricing.unsolved(state, envelope.message)
             case SharesSolved():
-                return self._sharing.solved(state, envelope.message)
+                return self._sharing.solved(state, envelope.message, envelope.at)
             case SharesUnsolved():
                 return self._sharing.unsolved(state, envelope.message)
         return NOTHING

@@ -32,7 +32,7 @@ from core.sharing.policies import POLICIES
 
 
 class SharesLooked(Note, frozen=True):
-    """The shares are not old."""
+    """The shares are not old, or the solver's answer is of a policy that was replaced meanwhile."""
 
     again_at: Instant | None
     """None: at the next change."""
@@ -45,6 +45,7 @@ class SharesAsked(Note, frozen=True):
     """Of the shares to be replaced."""
     sequence: int
     """Of the queue's log by then."""
+    policy: str
 
 
 class SharesTold(Note, frozen=True):
@@ -82,9 +83,10 @@ class Sharing:
         row = state.shares
         match fact.event:
             case SharesLooked(again_at):
-                row.look_at = again_at
-            case SharesAsked(revision, sequence):
-                row.solving, row.sequence, row.look_at = revision, sequence, after(fact.at, SHARES_SPAN)
+                row.solving, row.look_at = -1, again_at
+            case SharesAsked(revision, sequence, policy):
+                row.solving, row.sequence, row.policy = revision, sequence, policy
+                row.look_at = after(fact.at, SHARES_SPAN)
             case SharesTold(command):
                 row.solving, row.command, row.said = -1, command, 1
                 row.look_at = after(fact.at, COMMAND_SAY_AGAIN)
@@ -121,17 +123,18 @@ class Sharing:
         asked = asked_of(state.queue.sharing, columns, now)
         if asked is None:
             return Decision((SharesLooked(None),))
-        begun = SharesAsked(asked.revision, state.queue_sequence)
+        begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)
         return Decision((begun,), effects=(SolveShares(asked),))
 
-    def solved(self, state: PlannerState, answer: SharesSolved) -> Decision:
+    def solved(self, state: PlannerState, answer: SharesSolved, now: Instant) -> Decision:
         """Send the shares that the solver found to the queue."""
         row = state.shares
         if row.solving != answer.shares.revision:
             return NOTHING  # Late or repeated: other shares were set meanwhile, or are being solved.
-        sharing = state.queue.sharing
+        if row.policy != state.queue.sharing.settings.policy:
+            return Decision((SharesLooked(now),))
         shares = replace(answer.shares, revision=answer.shares.revision + 1)
-        command = SetShares(shares, sharing.settings.policy, row.sequence)
+        command = SetShares(shares, row.policy, row.sequence)
         return Decision((SharesTold(command),), (command,))
 
     def unsolved(self, state: PlannerState, answer: SharesUnsolved) -> Decision:

@@ -40,6 +40,8 @@ class SharesRow(Struct):
     """Revision of the shares to be replaced while the solver works; -1: it does not."""
     sequence: int = 0
     """Of the queue's log, when it was asked."""
+    policy: str = ""
+    """By which it solves."""
     command: SetShares | None = None
     said: int = 0
     """Number of times that the command was sent."""

@@ -95,6 +95,16 @@ def test_answer_that_is_late_is_dropped(start: Start) -> None:
     assert [] == said(machine.hear(SharesSolved(found)), SetShares)
 
 
+def test_answer_of_a_policy_that_was_replaced_is_dropped(start: Start) -> None:
+    """The shares of the old policy are never told as those of the new one, which is solved at once."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("max_throughput"), 1))
+    assert [] == said(machine.hear(SharesSolved(solved(one))), SetShares)
+    (again,) = asked(machine, Nanoseconds(1))
+    assert "max_throughput" == again.asked.policy
+
+
 def test_solver_that_fails_is_asked_later_and_later(start: Start) -> None:
     """G31: shares that hold stay; after each failure in a row the wait is twice as long, and silence is a failure too."""
     machine = a_planner(start)

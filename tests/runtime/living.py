@@ -25,12 +25,12 @@ def main(arguments: list[str]) -> int:
     print("lives", os.environ.get("COLOUR", ""), flush=True)
     print("complains", file=sys.stderr, flush=True)
     print("life", os.environ["MIZZEN_RESTARTS"], os.environ["MIZZEN_LAST_END"], flush=True)
-    (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()  # Last: it may be killed as soon as this is seen.
+    if way in ("answers", "hangs", "tells"):
+        asyncio.run(_turn(here, way))
+        return 1
+    _say_that_it_lives(here)
     if way == "fails":
         return 3
-    if way in ("answers", "hangs", "tells"):
-        asyncio.run(_turn(way))
-        return 1
     if way == "starts":  # As the runner of a task is: every descriptor that may be inherited is.
         look = f'set -- /proc/$$/fd/*; echo "$@" > {here}/descriptors'
         os.posix_spawn("/bin/sh", ["/bin/sh", "-c", look], dict(os.environ))
@@ -38,10 +38,16 @@ def main(arguments: list[str]) -> int:
         signal.pause()
 
 
-async def _turn(way: str) -> None:
+def _say_that_it_lives(here: Path) -> None:
+    """Last of all: it may be stopped or killed as soon as this is seen."""
+    (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()
+
+
+async def _turn(here: Path, way: str) -> None:
     """An event loop that answers to the supervisor: for ever, until it decides without end, or until an error ends it."""
     LIFE_LINE.begin(asyncio.get_running_loop())
     LIFE_LINE.tell_up()
+    _say_that_it_lives(here)
     await asyncio.sleep(0.2)
     if way == "tells":
         LIFE_LINE.tell_end("ValueError: no\nsuch thing")
