@@ -20,6 +20,7 @@ from components.job_queue.auction.cycle import (
 )
 from components.job_queue.auction.noting import follow_walk, note_refusals
 from components.job_queue.awards import Step, settle
+from components.job_queue.measuring import follow_checkpoint
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
 from components.job_queue.ordering import begin_pass, place, rebuild_order, refresh_fleet, refresh_tenant
 from components.job_queue.quota.classification import (
@@ -293,6 +294,7 @@ class JobQueue:
         self._starts.hear_region(state, region, fact)
         image.fold(fact)
         self._moving.hear_region(state, fact)
+        follow_checkpoint(state, fact)
         workload = getattr(event, "workload", None)
         if isinstance(event, OF_HOLDINGS):
             index_holding(state, event.workload, fact.heard_at)

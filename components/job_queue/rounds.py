@@ -15,17 +15,19 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
+from components.job_queue.measuring import record_speeds, speeds_due
 from components.job_queue.ordering import place
 from components.job_queue.state.auctions import settled
 from components.job_queue.state.queue_state import AuctionClosed, QueueState, RoundLooked, why_not_asked
+from components.job_queue.state.speed_meter import SpeedKey
 from core.component import NOTHING, Decision
 from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadReleased, WorkloadSubmitted
-from core.events.sharing import PicksAdded, RoundBegun, SharesSet
+from core.events.sharing import PicksAdded, RoundBegun, SharesSet, SpeedMeasured
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds, earliest
 from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
@@ -48,19 +50,22 @@ class Scene(Struct, frozen=True):
 
 
 def round_due(state: QueueState) -> Instant | None:
-    """Return when the next round begins, or when idle GPUs are to be given out; None: there is no job of a shared pool."""
+    """Return when the next round begins, idle GPUs are to be given out, or speeds are recorded; None: there is no job of a shared pool."""
     sharing = state.image.sharing
     if not sharing.jobs:
         return None
     boundary = Instant((sharing.number + 1) * sharing.settings.round_span)
-    return boundary if state.fill_at is None else min(boundary, state.fill_at)
+    return earliest(boundary, state.fill_at, speeds_due(state))
 
 
 def begin_round(state: QueueState, now: Instant) -> Decision:
-    """Return the facts of a round that begins now, or those by which idle GPUs are given out within one."""
+    """Return the facts of a round that begins now, or those by which idle GPUs are given out within one; before both, measured speeds."""
     due = round_due(state)
     if due is None or due > now:
         return NOTHING
+    measured = record_speeds(state, now)
+    if measured.events:
+        return measured
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
     if number <= sharing.number:
@@ -133,6 +138,8 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             state.open_at = fact.at
         case SharesSet() | WorkloadReleased():
             state.fill_at = fact.at
+        case SpeedMeasured(speed_key=jobs, gpu_type=gpu_type):
+            state.speeds.differing.pop(SpeedKey(jobs, gpu_type), None)
         case (
             WorkloadSubmitted(workload=workload)
             | AttemptClosed(workload=workload)
@@ -141,6 +148,7 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             row = state.image.workloads.rows[workload]
             if row.spec.kind is Kind.SHARED:
                 state.fill_at = fact.at
+                state.speeds.forget(workload)
 
 
 def note_round(state: QueueState, fact: Fact) -> bool:
@@ -253,7 +261,9 @@ def _scene(state: QueueState, now: Instant) -> Scene:
         for name, share in sharing.targets_of(members[0]).items():
             if name in index:
                 alone[number, index[name]] = share
-    present = Present(problem, pooled.members, Shares(alone, problem.none_together))
+    span = sharing.settings.round_span
+    pauses = [sharing.pause_of(sharing.jobs[members[0]].kind) / span for members in pooled.members]
+    present = Present(problem, pooled.members, Shares(alone, problem.none_together), pauses)
     runs = [
         Run((job,), index[pick.column])
         for job, pick in sharing.picks.items()

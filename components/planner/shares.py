@@ -120,7 +120,7 @@ class Sharing:
         columns = columns_of(state)
         if not _is_old(state, columns, now):
             return Decision((SharesLooked(_next_look(state, now)),))
-        asked = asked_of(state.queue.sharing, columns, now)
+        asked = asked_of(state.queue.sharing, columns, now, state.queue.tenants)
         if asked is None:
             return Decision((SharesLooked(None),))
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)

@@ -11,6 +11,9 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import Instant
 from core.nouns.solved_from import SolvedFrom
 
+QUEUE_SECTIONS = ("demand", "sharing", "tenants")
+"""That are followed of the queue's log."""
+
 
 class SolveBegun(Note, frozen=True):
     """The solver was asked."""
@@ -55,7 +58,7 @@ class PlannerState:
     """Submitted demand, shared pools, each region's capacity and prices, and the requests under way."""
 
     def __init__(self) -> None:
-        self.queue = GlobalImage.empty(("demand", "sharing"))
+        self.queue = GlobalImage.empty(QUEUE_SECTIONS)
         self.queue_sequence = 0
         self.regions: dict[RegionName, RegionImage] = {}
         self.sequences: dict[RegionName, int] = {}

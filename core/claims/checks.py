@@ -115,10 +115,12 @@ def groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
 
 
 def _is_packed(capacity: Capacity, job: JobSpec, spread: Spread, groups: list[NodeGroup]) -> bool:
-    """Return whether all tasks lie in one rack, pod or zone, if the job requires that."""
+    """Return whether all tasks lie in one node, rack, pod or zone, if the job requires that."""
     pack = job.topology.pack
     if pack is Extent.ANY:
         return True
+    if pack is Extent.NODE:
+        return len(set(spread.nodes)) <= 1
     if pack is Extent.ZONE:
         return len({group.zone for group in groups}) <= 1
     racks = {capacity.rack[node] for node in spread.nodes}

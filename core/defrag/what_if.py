@@ -259,7 +259,9 @@ class Sketch:
         return not spread or len(self._units(spread, will)) >= len(self._units(spread, was))
 
     def _units(self, extent: Extent, nodes: Iterable[int]) -> set[object]:
-        """Return the racks, pods or zones of nodes."""
+        """Return the racks, pods or zones of nodes, or the nodes themselves."""
+        if extent is Extent.NODE:
+            return set(nodes)
         if extent is Extent.ZONE:
             return {self._zone_of[node] for node in nodes}
         racks = {self.capacity.rack[node] for node in nodes}

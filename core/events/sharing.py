@@ -25,6 +25,16 @@ class SharesSet(Event, frozen=True, tag="shares-set"):
     """Of this log, up to which a planner had read when it asked its solver."""
 
 
+class SpeedMeasured(Event, frozen=True, tag="speed-measured"):
+    """Checkpoints of jobs with this key show another speed on a GPU type than was known: from now on it counts, whatever users tell."""
+
+    speed_key: str
+    """Of the jobs (core/sharing/classes.py)."""
+    gpu_type: str
+    speed: int
+    """Millionths of a step in a second, a moving average."""
+
+
 class RoundBegun(Event, frozen=True, tag="round-begun"):
     """A round began: every job is owed its shares, and only what changes is told. Who is in neither list stays where it is."""
 
@@ -46,4 +56,4 @@ class PicksAdded(Event, frozen=True, tag="picks-added"):
     joins: dict[WorkloadId, int]
 
 
-EVENTS: tuple[type[Event], ...] = (PolicySet, SharesSet, RoundBegun, PicksAdded)
+EVENTS: tuple[type[Event], ...] = (PolicySet, SharesSet, SpeedMeasured, RoundBegun, PicksAdded)

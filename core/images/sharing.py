@@ -8,7 +8,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.events.queue import AttemptClosed, WorkloadBound, WorkloadCancelled, WorkloadSubmitted
-from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
+from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet, SpeedMeasured
+from core.events.tenants import EntitlementSet
 from core.fact import Fact
 from core.images.base import Section
 from core.nouns.fleet import will_do
@@ -16,12 +17,18 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.sharing import MICRO_STEPS, WHOLE, PoolShares, ShareColumn, SharingSettings
 from core.nouns.workload import Kind
 from core.sharing.accounts import LAG_MAX, Accounts
-from core.sharing.classes import class_of, entity_of, gpus_of, model_of
+from core.sharing.classes import class_of, entity_of, gpus_of, model_of, speed_key_of
 
 UNKNOWN_SPEED = 1.0
 """Of a job of which nobody knows a speed: then it is equally fast on all types that will do."""
 ROUNDS_OWED_MAX = int(LAG_MAX)
 """Of rounds that nobody began, because the queue was down, the most that are owed at once: a lag holds no more."""
+
+
+MEASURED_MAX = 1_000
+"""Kinds of jobs whose measured speeds and pauses are kept, also while no such job is there; the longest unused goes first."""
+PAUSES_AVERAGED = 4
+"""A new pause counts for one part of so many of the moving average."""
 
 
 class PickRow(Struct):
@@ -31,6 +38,15 @@ class PickRow(Struct):
     """Its name (`ShareColumn.name`)."""
     counted_at: int = 0
     """Up to when its time there is counted; 0: it does not run there yet."""
+
+
+class Measured(Struct):
+    """What the work of jobs with one key has shown (`speed_key_of`)."""
+
+    speeds: dict[str, int] = field(default_factory=dict)
+    """By GPU type, millionths of a step in a second."""
+    pause: int = 0
+    """Nanoseconds from the order to stop until such a job runs in another column, a moving average; 0: none was seen."""
 
 
 class SharedClass(Struct):
@@ -49,6 +65,8 @@ class SharedClass(Struct):
     entity: str
     speeds: dict[str, int]
     """By GPU type, millionths of a step in a second, as the newest of the jobs told; of a type that is not there none is known."""
+    speed_key: str = ""
+    """Of its jobs (core/sharing/classes.py)."""
     jobs: int = 0
     """How many have not ended."""
 
@@ -56,12 +74,6 @@ class SharedClass(Struct):
         """Return whether the jobs may run in a column."""
         is_there = not self.regions or column.region in self.regions
         return is_there and will_do(column.gpu_type, self.node_types, is_for_gpus=True)
-
-    def speed(self, gpu_type: str) -> float:
-        """Return the steps a second on a type: of one of which nothing is known that of the slowest type that is, or `UNKNOWN_SPEED`."""
-        slowest = min(self.speeds.values(), default=0) / MICRO_STEPS or UNKNOWN_SPEED
-        told = self.speeds.get(gpu_type)
-        return slowest if told is None else told / MICRO_STEPS
 
 
 class SharedJob(Struct):
@@ -77,6 +89,8 @@ class SharedJob(Struct):
     """Nanoseconds from its submission in which it should be done; 0: no promise."""
     saved_step: int = 0
     """Of its newest attempt that has closed."""
+    left_at: int = 0
+    """When it was told to leave for another column, in which it does not run yet; 0: it was not."""
 
 
 class Sharing(Section):
@@ -85,6 +99,8 @@ class Sharing(Section):
     FOLDS = {
         PolicySet: "_policy_set",
         SharesSet: "_shares_set",
+        SpeedMeasured: "_speed_measured",
+        EntitlementSet: "_entitlement_set",
         RoundBegun: "_round_begun",
         PicksAdded: "_picks_added",
         WorkloadSubmitted: "_submitted",
@@ -110,8 +126,10 @@ class Sharing(Section):
     """All that have not ended, in the order of submission."""
     classes: dict[str, SharedClass] = field(default_factory=dict)
     """Of these jobs."""
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """By key of jobs (`speed_key_of`), the least recently changed first."""
     changes: int = 0
-    """Grows with everything that makes shares old: jobs that come and end, speeds, settings."""
+    """Grows with everything that makes shares old: jobs that come and end, speeds, settings, entitlements."""
     picks: dict[WorkloadId, PickRow] = field(default_factory=dict)
     number: int = 0
     """Of the round; 0: none began yet."""
@@ -130,6 +148,23 @@ class Sharing(Section):
     def has_targets(self, workload: WorkloadId) -> bool:
         """Return whether shares of a job were recorded, be they none."""
         return workload in self.targets or self.jobs[workload].kind in self.targets
+
+    def speeds_of(self, kind: str) -> dict[str, int]:
+        """Return the known speeds of a class by GPU type, millionths of a step in a second: as measured, or else as told."""
+        one = self.classes[kind]
+        measured = self.measured.get(one.speed_key)
+        return one.speeds if measured is None else one.speeds | measured.speeds
+
+    def speed(self, kind: str, gpu_type: str) -> float:
+        """Return a class's steps a second on a type: of an unknown type, those on the slowest known one, or `UNKNOWN_SPEED`."""
+        known = self.speeds_of(kind)
+        slowest = min(known.values(), default=0) / MICRO_STEPS or UNKNOWN_SPEED
+        return known[gpu_type] / MICRO_STEPS if gpu_type in known else slowest
+
+    def pause_of(self, kind: str) -> int:
+        """Return the nanoseconds for which a job of the class does not run when it changes its column, as measured; 0: not known."""
+        measured = self.measured.get(self.classes[kind].speed_key)
+        return 0 if measured is None else measured.pause
 
     def accounts(self) -> Accounts:
         """Return the accounts, which change this section in place."""
@@ -195,12 +230,35 @@ class Sharing(Section):
         )
         self.policy, self.solved_in = event.policy, self.number
 
+    def _entitlement_set(self, fact: Fact) -> None:
+        """Entities are tenants, and weigh as much as they are entitled to."""
+        assert isinstance(fact.event, EntitlementSet)
+        if self.jobs:
+            self.changes += 1
+
+    def _speed_measured(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, SpeedMeasured)
+        self._measured(event.speed_key).speeds[event.gpu_type] = event.speed
+        self.changes += 1
+
+    def _measured(self, key: str) -> Measured:
+        """Return the row of jobs with this key, as the one that was changed last."""
+        row = self.measured[key] = self.measured.pop(key) if key in self.measured else Measured()
+        if len(self.measured) > MEASURED_MAX:
+            del self.measured[next(iter(self.measured))]
+        return row
+
     def _round_begun(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, RoundBegun)
         self._begin(event.number, fact.at)
         for workload in event.leaves:
-            self.picks.pop(workload, None)
+            pick, job = self.picks.pop(workload, None), self.jobs[workload]
+            if workload not in event.joins:
+                job.left_at = 0
+            elif pick is not None and pick.counted_at:
+                job.left_at = fact.at
         self._join(event)
 
     def _picks_added(self, fact: Fact) -> None:
@@ -231,6 +289,7 @@ class Sharing(Section):
                 share.weight,
                 entity_of(spec),
                 {},
+                speed_key_of(spec),
             )
         known.speeds |= share.speeds
         known.jobs += 1
@@ -240,8 +299,15 @@ class Sharing(Section):
         event = fact.event
         assert isinstance(event, WorkloadBound)
         pick = self.picks.get(event.workload)
-        if pick is not None:
-            pick.counted_at = fact.at
+        if pick is None:
+            return
+        pick.counted_at = fact.at
+        job = self.jobs[event.workload]
+        if job.left_at:
+            row = self._measured(self.classes[job.kind].speed_key)
+            pause = min(fact.at - job.left_at, self.settings.round_span)
+            row.pause += (pause - row.pause) // PAUSES_AVERAGED if row.pause else pause
+            job.left_at = 0
 
     def _closed(self, fact: Fact) -> None:
         event = fact.event

@@ -130,7 +130,7 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "7a5925cf5723352b"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "9a319d3f5bd4d376"),
     step=Step(
         _version_3, new_fields=frozenset({"pick", "share", "shared", "shared_milli", "speeds", "steps"})
     ),

@@ -578,6 +578,8 @@ PROGRAM_GPU_MILLI_MIN = 50
 which the worker receives no messages, and 8 MB for the task's runner."""
 PROGRAM_CPU_MILLI_MIN = 100
 """The same where it takes no device."""
+TOGETHER_MAX = 64
+"""Tasks that are searched on one node as one task: those of a gang that must lie on one."""
 ISOLATION_MIN: Nanoseconds = seconds(10)
 """A strict task waits at least so long for a sign of its region before it stops by itself: two beats may be late or lost."""
 ISOLATION_MAX: Nanoseconds = seconds(24 * 3600)

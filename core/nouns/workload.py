@@ -76,6 +76,7 @@ class Extent(StrEnum):
 
     ANY = ""
     """It does not matter."""
+    NODE = "node"
     RACK = "rack"
     POD = "pod"
     ZONE = "zone"
@@ -131,6 +132,11 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     def has_one_type(self) -> bool:
         """Whether it names one GPU type and no other."""
         return not self.or_types and self.gpu_type != ANY_TYPE
+
+    @property
+    def tasks_together(self) -> int:
+        """How many of its tasks one node must hold."""
+        return self.tasks if self.topology.pack is Extent.NODE else 1
 
     @property
     def type_text(self) -> str:

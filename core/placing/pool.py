@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from core.images.capacity import Capacity
-from core.nouns.limits import CLASS_AGE_MAX, CLASS_BYTES_MAX, CLASSES_MAX
+from core.nouns.limits import CLASS_AGE_MAX, CLASS_BYTES_MAX, CLASSES_MAX, TOGETHER_MAX
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
+from core.nouns.workload import Extent
 from core.placing.index.layout import NO_NODE, Layout
 from core.placing.index.overlay import Overlay
 from core.placing.index.request_classes import RequestClass, SharedCodes
@@ -27,9 +28,6 @@ from core.placing.pick.single_node import pick_lazily
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Numbers, Request
-
-TOGETHER_MAX = 64
-"""The most tasks that are searched on one node as one task."""
 
 
 class Counts:
@@ -165,15 +163,14 @@ class PoolIndex:
     # Searching.
 
     def place(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
-        """Return slots for all tasks, or None: one node if one holds them all, else nodes of one type."""
+        """Return slots for all tasks, or None: one node if one holds them all, else nodes of one type, unless they must lie on one."""
         whole = whole_of(request, tasks)
-        if whole is not None:
-            if self._largest_gpu_milli >= whole.need.gpu_milli:
-                slot = self._pick(whole, choice)
-                if slot is not None:
-                    return [(slot, tasks)]
-            if tasks == 1:
-                return None
+        if whole is not None and self._largest_gpu_milli >= whole.need.gpu_milli:
+            slot = self._pick(whole, choice)
+            if slot is not None:
+                return [(slot, tasks)]
+        if tasks == 1 or request.pack is Extent.NODE:
+            return None
         if request.has_one_type:
             return self._place_gang(request, tasks, choice)
         found = [(one, self._place_gang(one, tasks, choice)) for one in self.by_type(request)]

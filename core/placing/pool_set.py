@@ -73,11 +73,15 @@ def asker_of(asking: Asking, at: int) -> Asker:
 def request_of(job: JobSpec, asker: Asker) -> Request:
     """Return the traits of a job that rules read.
 
-    A service is spread over racks unless the job names a spread or packs into a rack: one rack's failure should leave replicas.
+    A service is spread over racks unless the job names a spread or packs into a node or rack: one rack's failure should leave replicas.
     """
     topology = job.topology
     spread = topology.spread
-    if asker.kind is Kind.SERVICE and spread is Extent.ANY and topology.pack is not Extent.RACK:
+    if (
+        asker.kind is Kind.SERVICE
+        and spread is Extent.ANY
+        and topology.pack not in (Extent.NODE, Extent.RACK)
+    ):
         spread = Extent.RACK
     node_type = node_type_of(job.gpu_type, runs_programs=job.program is not None)
     or_types: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ def _of_job(job: JobSpec, regions: Regions, where: str) -> str:
     # Each check leaves the rows that hold the job as far as it was checked.
     such = ""
     for resource, field in PER_NODE.items():
-        asked = job.gpu_memory if resource == GPU_MEMORY else getattr(job.need, resource)
+        asked = job.gpu_memory if resource == GPU_MEMORY else getattr(job.need, resource) * job.tasks_together
         most = max(row.most_of(resource) for _, _, row in rows)
         if asked > most:
             return f"{field}: {_too_much_for_a_node(job, resource, asked, most, rows, where + such)}"
@@ -79,7 +79,8 @@ def _too_much_for_a_node(
     job: JobSpec, resource: str, asked: int, most: int, rows: Sequence[Known], where: str
 ) -> str:
     """Return that no node has as much of a resource as a task asks for, with the largest node."""
-    verb = "each GPU needs" if resource == GPU_MEMORY else "a task asks for"
+    verb = "a task asks for" if job.tasks_together == 1 else f"{job.tasks} tasks on one node ask for"
+    verb = "each GPU needs" if resource == GPU_MEMORY else verb
     text = f"{verb} {_asked(resource, asked, job.type_text)}, and no node of {where} has more than {_count(resource, most)}"
     if resource == "gpu_milli":
         return text

@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from core.images.capacity import Capacity
 from core.images.sharing import SharedClass, Sharing
+from core.images.tenants import Tenants
 from core.nouns.fleet import gpu_type_of
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import NAME_LENGTH_MAX, WEIGHT_MAX
 from core.nouns.pool import SHARED_POOL
@@ -56,11 +57,13 @@ def problem_of(
     *,
     is_by_job: bool = False,
     can_run: CanRun = anywhere,
+    entity_weights: Mapping[str, int] | None = None,
 ) -> Pooled:
     """Return the problem of these jobs, without those that fit in no column.
 
-    columns     GPUs by column
-    is_by_job   each job is a class, named for it, with its steps and its age
+    columns          GPUs by column
+    is_by_job        each job is a class, named for it, with its steps and its age
+    entity_weights   thousandths, of those that have another weight than 1
     """
     groups: dict[str, list[WorkloadId]] = {}
     for workload in jobs:
@@ -72,7 +75,7 @@ def problem_of(
         one = sharing.classes[kind]
         if kind not in by_kind:
             by_kind[kind] = [
-                one.speed(gpu_type_of(column.gpu_type)[0])
+                sharing.speed(kind, gpu_type_of(column.gpu_type)[0])
                 if one.takes(column) and gpus >= one.gpus and can_run(kind, column)
                 else 0.0
                 for column, gpus in columns.items()
@@ -89,7 +92,7 @@ def problem_of(
         tuple(columns.values()),
         np.array(speeds, dtype=np.float64).reshape(len(classes), len(columns)),
         entity_weights=tuple(
-            (entity, weight / WEIGHT) for entity, weight in sorted(sharing.settings.entity_weights.items())
+            (entity, weight / WEIGHT) for entity, weight in sorted((entity_weights or {}).items())
         ),
     )
     return Pooled(problem, tuple(members))
@@ -114,11 +117,29 @@ def _by_job(sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId,
     )
 
 
-def asked_of(sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant) -> AskedShares | None:
+def entity_weights_of(sharing: Sharing, tenants: Tenants) -> dict[str, int]:
+    """Return the weight of each entity that has jobs, in thousandths: as it is set, or else that of a tenant's entitled GPUs of all types.
+
+    An entity that is no tenant, or is entitled to none, weighs as much as one that is entitled to one GPU.
+    """
+    found: dict[str, int] = {}
+    for entity in {one.entity: None for one in sharing.classes.values()}:
+        row = tenants.rows.get(TenantName(entity))
+        entitled = sum(one.gpus for one in row.entitlements.values()) if row is not None else 0
+        found[entity] = min(max(1, entitled) * WEIGHT, WEIGHT_MAX)
+    return found | sharing.settings.entity_weights
+
+
+def asked_of(
+    sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant, tenants: Tenants
+) -> AskedShares | None:
     """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve."""
     policy = sharing.settings.policy
     is_by_job = policy not in POLICIES or POLICIES[policy].is_by_job
-    pooled = problem_of(sharing, columns, tuple(sharing.jobs), now, is_by_job=is_by_job)
+    weights = entity_weights_of(sharing, tenants)
+    pooled = problem_of(
+        sharing, columns, tuple(sharing.jobs), now, is_by_job=is_by_job, entity_weights=weights
+    )
     if not pooled.members:
         return None
     classes = tuple(
@@ -156,7 +177,7 @@ def asked_of(sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant)
         tuple(columns),
         tuple(columns.values()),
         classes,
-        tuple(sorted(sharing.settings.entity_weights.items())),
+        tuple(sorted(weights.items())),
         last,
     )
 

@@ -29,6 +29,7 @@ from core.nouns.limits import (
     SENDER_LENGTH_MAX,
     SPAN_MAX,
     TASKS_MAX,
+    TOGETHER_MAX,
     WEIGHT_MAX,
     WORKLOAD_BYTES_MAX,
     WORKLOAD_MILLI_MAX,
@@ -37,7 +38,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.sharing import MICRO_STEPS, WEIGHT
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
-from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
+from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, WorkloadSpec
 from core.rules.datasets import is_dataset_name
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -266,7 +267,7 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.append(f"gpu_memory: {job.gpu_memory} is not between 0 and {NEED_MAX}")
     if job.gpu_memory and not job.need.gpu_milli:
         found.append("gpu_memory: it asks for no GPU")
-    found.extend(_problems_of_topology(job.topology))
+    found.extend(_problems_of_topology(job))
     if (job.emulation is None) == (job.program is None):
         found.append("program: a job has either a program or an emulation")
     if job.emulation is not None:
@@ -304,13 +305,17 @@ def _problems_of_types(job: JobSpec) -> list[str]:
     return found
 
 
-def _problems_of_topology(topology: Topology) -> list[str]:
-    found = []
-    if not 0 <= topology.tasks_per_node <= TASKS_MAX:
-        found.append(f"topology.tasks_per_node: {topology.tasks_per_node} is not between 0 and {TASKS_MAX}")
-    pack, spread = list(Extent).index(topology.pack), list(Extent).index(topology.spread)
-    if pack and spread >= pack:
-        text = f"tasks that all lie in one {topology.pack} cannot be spread over several of {topology.spread}"
+def _problems_of_topology(job: JobSpec) -> list[str]:
+    topology, found = job.topology, []
+    pack, spread, most = topology.pack, topology.spread, topology.tasks_per_node
+    if not 0 <= most <= TASKS_MAX:
+        found.append(f"topology.tasks_per_node: {most} is not between 0 and {TASKS_MAX}")
+    if spread is Extent.NODE:
+        found.append("topology.spread: say `tasks_per_node: 1` for a node of its own for each task")
+    if pack is Extent.NODE and (job.tasks > TOGETHER_MAX or 0 < most < job.tasks):
+        found.append(f"topology.pack: a node takes {min(most or TOGETHER_MAX, TOGETHER_MAX)} tasks at most")
+    if pack and list(Extent).index(spread) >= list(Extent).index(pack):
+        text = f"tasks that all lie in one {pack} cannot be spread over several of {spread}"
         found.append(f"topology.spread: {text}")
     return [*found, *_problems_of_zones("zones", topology.zones), *_problems_of_zones("near", topology.near)]
 
@@ -425,15 +430,15 @@ def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[
 
 def _holds(row: HardwareRow, job: JobSpec) -> bool:
     """Return whether nodes could hold a job. Equals a comparison with `most_of` and `total_of`, but is read in each auction."""
-    need, tasks = job.need, job.tasks
-    if need.gpu_milli > row.gpu_milli_max or need.gpu_milli * tasks > row.gpu_milli:
+    need, tasks, together = job.need, job.tasks, job.tasks_together
+    if need.gpu_milli * together > row.gpu_milli_max or need.gpu_milli * tasks > row.gpu_milli:
         return False
     if row.measured < row.nodes:
         return True
     most, total = row.most, row.total
     return (
-        need.cpu_milli <= most.cpu_milli
-        and need.memory_bytes <= most.memory_bytes
+        need.cpu_milli * together <= most.cpu_milli
+        and need.memory_bytes * together <= most.memory_bytes
         and need.cpu_milli * tasks <= total.cpu_milli
         and need.memory_bytes * tasks <= total.memory_bytes
         and (not job.gpu_memory or job.gpu_memory <= (row.gpu_memory_max or job.gpu_memory))

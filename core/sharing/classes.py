@@ -18,6 +18,12 @@ def gpus_of(spec: WorkloadSpec) -> int:
     return job.need.gpu_milli * job.tasks // MILLI
 
 
+def speed_key_of(spec: WorkloadSpec) -> str:
+    """Return a key that jobs have in common of which one's speed tells those of all: model, GPUs, tasks and entity."""
+    (job,) = spec.jobs
+    return f"{model_of(spec)} x{gpus_of(spec)} in {job.tasks} of {entity_of(spec)}"
+
+
 def class_of(spec: WorkloadSpec) -> str:
     """Return the name of a workload's class: model, GPUs and tasks, the types and regions that will do, and weight and entity.
 

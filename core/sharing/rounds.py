@@ -48,9 +48,17 @@ class Present:
     """The jobs that are there and their targets: all that a round reads of a problem, in the form in which it does."""
 
     def __init__(
-        self, problem: SharingProblem, members: Sequence[Sequence[str]], shares: Shares | None = None
+        self,
+        problem: SharingProblem,
+        members: Sequence[Sequence[str]],
+        shares: Shares | None = None,
+        pauses: Sequence[float] = (),
     ) -> None:
-        """With the ids of the jobs of each class; without shares, no job has a target."""
+        """With the ids of the jobs of each class; without shares, no job has a target.
+
+        pauses   (classes,) rounds for which a job does not run when it moves: it is preferred by these too where it runs
+        """
+        self._pauses = pauses
         self.problem = problem
         self.members = members
         self.names = [one.name for one in problem.classes]
@@ -86,6 +94,10 @@ class Present:
     def width(self, job: str) -> int:
         """Return the GPUs of the job."""
         return self._widths[self.class_of[job]]
+
+    def pause(self, job: str) -> float:
+        """Return the rounds that a move costs the job, as far as they are known."""
+        return self._pauses[self.class_of[job]] if self._pauses else 0.0
 
     def place(self, run: Run, job: str) -> Place:
         """Return the place of a job in a run."""
@@ -131,7 +143,7 @@ def chosen(
 
     accounts   the targets are owed for this round already
     running    the runs of the round before, without the jobs that ended
-    stay       rounds of lag more for a job where it runs
+    stay       rounds of lag more for a job where it runs, besides its pause
     fills      GPUs that the shares leave idle are given away; without, a job runs only in a place where it is owed time, or in a pair
                that is, so that over time no job has more than its shares
     """
@@ -265,7 +277,7 @@ class _Lags:
 
     def lag(self, job: str, place: Place) -> float:
         """Return the lag of a job in a place."""
-        more = self._stay if self._place_of.get(job) == place else 0.0
+        more = self._stay + self._present.pause(job) if self._place_of.get(job) == place else 0.0
         return self._accounts.lag(job, place) + more
 
     def may_run(self, job: str, place: Place, partner: str = "") -> bool:
@@ -291,7 +303,7 @@ class _Lags:
                 continue
             lag = self._accounts.lag(other, there)
             if run is not None and run.column == place.column and other in run.jobs:
-                lag += self._stay
+                lag += self._stay + self._present.pause(other)
             if best is None or (lag, best[0]) > (best[1], other):
                 best = other, lag
         return best

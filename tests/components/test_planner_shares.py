@@ -10,11 +10,13 @@ from core.effects import SolveShares
 from core.events.queue import WorkloadCancelled, WorkloadSubmitted
 from core.events.region import NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
+from core.events.tenants import EntitlementSet, TenantSet
 from core.messages.sharing import SetShares, SharesSolved, SharesUnsolved
-from core.nouns.ids import GLOBAL_LOG, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import COMMAND_SAY_AGAIN, SHARES_AHEAD, SHARES_LOOK, SHARES_RETRY, SHARES_SPAN
 from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
+from core.nouns.tenant import Entitlement, TenantSettings
 from tests.builders import US, US_LOG, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
@@ -147,3 +149,31 @@ def test_nobody_is_left(start: Start) -> None:
     machine = a_planner(start)
     machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
     assert [] == asked(machine, seconds(60))
+
+
+def test_entities_weigh_what_their_tenants_are_entitled_to(start: Start) -> None:
+    """Of all GPU types together; one GPU at least; what an operator set comes first, and each change is solved anew."""
+    machine = a_planner(start)
+    ads = replace(shared(2), tenant=TenantName("ads"))
+    machine.fact(
+        GLOBAL_LOG,
+        submitted(2, spec=ads),
+        TenantSet(TenantName("ads"), 1, TenantSettings()),
+        EntitlementSet(TenantName("ads"), 2, "H100", Entitlement(3)),
+        EntitlementSet(TenantName("ads"), 3, "V100", Entitlement(1)),
+    )
+    (one,) = asked(machine)
+    assert (("ads", 4_000), ("default", 1_000)) == one.asked.entity_weights
+    machine.fact(GLOBAL_LOG, EntitlementSet(TenantName("ads"), 4, "V100", Entitlement(0)))
+    machine.hear(SharesSolved(solved(one)))
+    (told,) = said(machine.wait(COMMAND_SAY_AGAIN), SetShares)
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    (again,) = asked(machine)
+    assert (("ads", 3_000), ("default", 1_000)) == again.asked.entity_weights
+    settings = SharingSettings(entity_weights={"default": 7_000})
+    machine.hear(SharesSolved(solved(again)))
+    machine.fact(GLOBAL_LOG, PolicySet(settings, 1))
+    (told,) = said(machine.wait(COMMAND_SAY_AGAIN), SetShares)
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    (last,) = asked(machine)
+    assert (("ads", 3_000), ("default", 7_000)) == last.asked.entity_weights

@@ -10,7 +10,7 @@ from core.fact import Fact
 from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import gpu_type_of, node_type_of
 from core.nouns.ids import RegionName
-from core.nouns.workload import JobSpec, Program, WorkloadSpec
+from core.nouns.workload import Extent, JobSpec, Program, Topology, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.submission import could_fit
 from tests.builders import EU, EU_LOG, GIB, START, US, a_job, a_spec, amount, an_inventory, of_types
@@ -81,6 +81,11 @@ BOTH = {EU: having(("H100", 4, 8), ("cpu (real)", 1, 8)), US: having(("H100", 2,
             a_spec(a_job(1, 8), a_job(2, 9, name="b")), BOTH,
             ["jobs[1].need.gpu_milli: a task asks for 9 H100, and no node of the fleet has more than 8"],
             id="more than a node has",
+        ),
+        pytest.param(
+            a_spec(replace(a_job(3, 3), topology=Topology(pack=Extent.NODE))), BOTH,
+            ["jobs[0].need.gpu_milli: 3 tasks on one node ask for 9 H100, and no node of the fleet has more than 8"],
+            id="more than a node has, of tasks that must lie on one",
         ),
         pytest.param(
             a_spec(a_job(5, 8)), BOTH,

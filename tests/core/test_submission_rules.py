@@ -25,7 +25,7 @@ from core.nouns.limits import (
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, Kind, Program, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
 from core.rules.submission import could_fit, problems_of, problems_of_change
 from tests.builders import a_job, a_region, a_spec, joined
 
@@ -263,6 +263,26 @@ def test_need_that_no_array_can_hold(field: str, milli: int) -> None:
     """It is refused here; an agent that searched for it would fail, and so would the next."""
     need = replace(Amount(1_000), **{field: milli // 1000 * 1000})
     assert [f"jobs[0].need.{field}"] == fields(with_job(need=need))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "topology", "wanted"),
+    [
+        pytest.param(64, Topology(pack=Extent.NODE), [], id="as many as are searched together"),
+        pytest.param(65, Topology(pack=Extent.NODE), ["topology.pack"], id="too many for a node"),
+        pytest.param(
+            3, Topology(pack=Extent.NODE, tasks_per_node=2), ["topology.pack"], id="apart and together"
+        ),
+        pytest.param(3, Topology(pack=Extent.NODE, tasks_per_node=3), [], id="no more than it has"),
+        pytest.param(3, Topology(spread=Extent.NODE), ["topology.spread"], id="a node of its own for each"),
+        pytest.param(
+            3, Topology(pack=Extent.RACK, spread=Extent.RACK), ["topology.spread"], id="over racks of a rack"
+        ),
+    ],
+)
+def test_where_tasks_may_lie(tasks: int, topology: Topology, wanted: list[str]) -> None:
+    """What can never be kept to is refused."""
+    assert [f"jobs[0].{field}" for field in wanted] == fields(with_job(tasks=tasks, topology=topology))
 
 
 def test_region_named_twice() -> None:

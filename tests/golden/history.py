@@ -71,7 +71,7 @@ from core.events.region import (
     StopOrdered,
 )
 from core.events.regions import RegionAbandoned, RegionReadmitted
-from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
+from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet, SpeedMeasured
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
@@ -457,6 +457,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     ),
     (GLOBAL_LOG, WorkloadSubmitted(POOLED, 6, _SHARED, "ada", "pooled")),
     (GLOBAL_LOG, SharesSet(_TARGETS, True, "makespan", 1)),
+    (GLOBAL_LOG, SpeedMeasured("model x8 in 1 of nlp", "H100", 2_500_000)),
     (GLOBAL_LOG, PicksAdded((_COLUMN,), {POOLED: 0})),
     (GLOBAL_LOG, RoundBegun(30_000_000, (_COLUMN,), {POOLED: 0}, (POOLED,), Nanoseconds(10 * SECOND))),
     (GLOBAL_LOG, WorkloadCancelled(POOLED)),

@@ -12,6 +12,7 @@ from components.job_queue.state.quota_ledger import QuotaLedger
 from components.job_queue.state.refusal_walk import RefusalWalk
 from components.job_queue.state.remembered import Remembered
 from components.job_queue.state.reservation_candidates import ReservationCandidates
+from components.job_queue.state.speed_meter import SpeedMeter
 from components.job_queue.state.wait_index import WaitIndex
 from core.agenda import Agenda
 from core.fact import Note
@@ -269,6 +270,7 @@ class QueueState:
         self.moves_due: Agenda[WorkloadId] = Agenda()
         self.fill_at: Instant | None = at
         """Time at which idle GPUs of shared pools are given out, if something has changed."""
+        self.speeds = SpeedMeter()
         self.starts = ReservationCandidates()
         """Workloads that may get a reservation."""
 

@@ -215,7 +215,9 @@ class Picker:
         return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
 
     def most_in_one(self, slots: Numbers, caps: Numbers, pack: Extent) -> int:
-        """Return the tasks that the unit with most capacity holds, if `caps` fit on these slots and no tasks on others."""
+        """Return the tasks that the unit with most capacity holds, if `caps` (slots,) fit on these slots and no tasks on others."""
+        if pack is Extent.NODE:
+            return int(caps.max(initial=0))
         size = self._layout.rack_slots
         by_row = np.bincount(slots // size, weights=caps, minlength=self._layout.slots // size)
         return int(self._extents.sums(pack, by_row).max(initial=0))

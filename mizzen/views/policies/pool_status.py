@@ -174,7 +174,9 @@ def job_rows(sharing: Sharing, workload: WorkloadId) -> list[dict[str, Any]]:
         raise CommandError(
             f"{workload} is no job of a shared pool, or has ended; `mizzen policy show --jobs` lists them"
         )
-    kind, shares = _class_of(sharing, workload), sharing.targets_of(workload)
+    name = sharing.jobs[workload].kind
+    kind, shares = sharing.classes[name], sharing.targets_of(workload)
+    measured = sharing.measured.get(kind.speed_key)
     rows = []
     for column in sharing.shares.columns:
         gpu_type, _ = gpu_type_of(column.gpu_type)
@@ -183,8 +185,12 @@ def job_rows(sharing: Sharing, workload: WorkloadId) -> list[dict[str, Any]]:
         rows.append(
             {
                 "column": column.name,
-                "steps_per_second": kind.speed(gpu_type),
-                "speed": "told" if gpu_type in kind.speeds else "guessed",
+                "steps_per_second": sharing.speed(name, gpu_type),
+                "speed": "measured"
+                if measured is not None and gpu_type in measured.speeds
+                else "told"
+                if gpu_type in kind.speeds
+                else "guessed",
                 "share": shares.get(column.name, 0) / WHOLE,
                 "owed": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
                 "picked": workload in sharing.picks and sharing.picks[workload].column == column.name,

@@ -40,6 +40,8 @@ TREE = (
 
 def unit_of(node: int, extent: Extent) -> int | str:
     """In which a node of that tree lies, from the groups alone."""
+    if extent is Extent.NODE:
+        return node
     group = next(group for group in TREE if node in group.numbers())
     rack = group.rack_of(node)
     if extent is Extent.ZONE:
@@ -189,6 +191,9 @@ def test_service_is_spread_over_racks_unless_it_says_otherwise() -> None:
     packed, _ = laid(a_job_lying(6, pack=Extent.RACK), free, kind=Kind.SERVICE)
     assert isinstance(packed, Spread)
     assert 1 == len({unit_of(node, Extent.RACK) for node in packed.nodes})
+    on_one, _ = laid(a_job_lying(6, pack=Extent.NODE), free, kind=Kind.SERVICE)
+    assert isinstance(on_one, Spread)
+    assert (6,) == on_one.tasks
 
 
 def test_spread_within_a_packed_zone() -> None:
@@ -202,11 +207,11 @@ def test_spread_within_a_packed_zone() -> None:
 # Pack.
 
 
-@pytest.mark.parametrize("extent", EXTENTS)
+@pytest.mark.parametrize("extent", [Extent.NODE, *EXTENTS])
 @PROPERTY
 @given(free=frees, tasks=st.integers(1, 60), most=st.integers(0, 4))
 def test_packed_tasks_lie_in_one_unit(extent: Extent, free: list[int], tasks: int, most: int) -> None:
-    """They find a place exactly when one rack (pod, zone) has room for them all, and a store agrees."""
+    """They find a place exactly when one node (rack, pod, zone) has room for them all, and a store agrees."""
     job = a_job_lying(tasks, pack=extent, tasks_per_node=most)
     found, capacity = laid(job, free)
     room = Counter[int | str]()
@@ -234,6 +239,8 @@ def a_claim_on(job: JobSpec, placed: dict[int, int]) -> Claim:
 @pytest.mark.parametrize(
     ("job", "placed", "refusal"),
     [
+        (a_job_lying(2, pack=Extent.NODE), {0: 2}, None),
+        (a_job_lying(2, pack=Extent.NODE), {0: 1, 1: 1}, Reason.TOPOLOGY_BROKEN),
         (a_job_lying(2, pack=Extent.RACK), {0: 1, 1: 1}, None),
         (a_job_lying(2, pack=Extent.RACK), {0: 1, 2: 1}, Reason.TOPOLOGY_BROKEN),
         (a_job_lying(2, pack=Extent.RACK), {18: 1, 24: 1}, None),
