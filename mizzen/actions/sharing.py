@@ -17,6 +17,8 @@ from mizzen.views.policies.inputs import policies_of
 from runtime.yaml_tree import shown
 
 NO_ENTITIES = "none"
+ON = "on"
+"""Of `--space-sharing`; the other word is `off`."""
 ROUND_DIGITS, WEIGHT_DIGITS = len(str(WHOLE)) - 1, len(str(WEIGHT)) - 1
 
 
@@ -29,6 +31,7 @@ class SharingWish(Struct, frozen=True):
     """Millionths of a round."""
     entity_weights: dict[str, int] | None = None
     """Thousandths; all others are forgotten."""
+    has_pairs: bool | None = None
 
     def on(self, was: SharingSettings) -> SharingSettings:
         """Return the settings with these changes."""
@@ -36,16 +39,19 @@ class SharingWish(Struct, frozen=True):
             was.policy if self.policy is None else self.policy,
             was.round_span if self.round_span is None else self.round_span,
             was.stay if self.stay is None else self.stay,
-            was.has_pairs,
+            was.has_pairs if self.has_pairs is None else self.has_pairs,
             was.entity_weights if self.entity_weights is None else self.entity_weights,
         )
 
 
-def sharing_wish_of(policy: str, round_length: str, stay: str, entities: str) -> SharingWish:
+def sharing_wish_of(
+    policy: str, round_length: str, stay: str, entities: str, space_sharing: str | None = None
+) -> SharingWish:
     """Return the changes that the options mean. Raises CommandError with everything that is wrong."""
-    if not (policy or round_length or stay or entities):
+    if not (policy or round_length or stay or entities or space_sharing):
         raise CommandError(
-            "nothing is named that should change: a policy, --round, --stay or --entities", MISUSED
+            "nothing is named that should change: a policy, --round, --stay, --entities or --space-sharing",
+            MISUSED,
         )
     problems: list[str] = []
     named = policies_of(policy) if policy else ()
@@ -56,6 +62,7 @@ def sharing_wish_of(policy: str, round_length: str, stay: str, entities: str) ->
         round_span=_span(round_length, problems),
         stay=_stay(stay, problems),
         entity_weights=_weights(entities, problems),
+        has_pairs=None if space_sharing is None else space_sharing == ON,
     )
     if problems:
         raise CommandError("; ".join(problems), MISUSED)

@@ -55,6 +55,7 @@ def set_policy(
     ] = "",
     /,
     *,
+    named: Annotated[str, Parameter(name="--policy", help="The same, as an option.")] = "",
     round_length: Annotated[str, Parameter(name="--round", help="How long a round is, as in 6m.")] = "",
     stay: Annotated[
         str, Parameter(help="Rounds by which a job is preferred where it runs: more means fewer moves.")
@@ -62,6 +63,9 @@ def set_policy(
     entities: Annotated[
         str, Parameter(help="Weights of entities, as in ads=2,maps=1; all others are 1. `none` forgets them.")
     ] = "",
+    space_sharing: Annotated[
+        Literal["on", "off"] | None, Parameter(help="Whether two jobs of one GPU may share it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Set how shared pools are divided from the next round on. What is not named stays as it is."""
@@ -71,7 +75,9 @@ def set_policy(
     from mizzen.views.plane_reads import on_plane
     from mizzen.views.policies.pool_status import settings_text
 
-    wish = sharing_wish_of(policy, round_length, stay, entities)
+    if policy and named and policy != named:
+        raise CommandError(f"--policy: {policy} is named too; name one policy", MISUSED)
+    wish = sharing_wish_of(policy or named, round_length, stay, entities, space_sharing)
     done = on_plane(lambda bus, _: set_sharing(bus, wish))
     if json:
         tell_json(to_builtins(done))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.fact import Fact
@@ -22,6 +23,7 @@ from core.nouns.sharing import (
 from core.sharing.classes import class_of
 from mizzen.actions.sharing import SharingWish, set_sharing, sharing_of, sharing_wish_of
 from mizzen.actions.workloads import TRIES_MAX
+from mizzen.cli import main
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.views.policies.pool_status import (
@@ -53,6 +55,10 @@ def test_options_change_what_they_name() -> None:
     wish = sharing_wish_of("", "2m", "0.5", "maps=1.5, web=1")
     assert SharingWish(None, seconds(120), 500_000, {"maps": 1_500, "web": 1_000}) == wish
     assert {} == sharing_wish_of("", "", "", "none").on(was).entity_weights
+    paired = sharing_wish_of("", "", "", "", "on").on(was)
+    assert replace(was, has_pairs=True) == paired
+    assert sharing_wish_of("fifo", "", "", "").on(paired).has_pairs, "it is not named, so it stays"
+    assert was == sharing_wish_of("", "", "", "", "off").on(paired)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,30 @@ def test_mistakes_are_named(options: tuple[str, str, str, str], named: str) -> N
     assert MISUSED == wrong.value.exit_code
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("policy", "set", "fifo", "--policy", "sjf"), "--policy: fifo is named too"),
+        (("policy", "set", "--policy", "max_mni"), "did you mean `max_min`"),
+        (("policy", "set", "--space-sharing", "maybe"), "space-sharing"),
+        (("policy", "statsu"), "statsu"),
+    ],
+)
+def test_misuse_is_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the command line, before any plane is looked for."""
+    assert MISUSED == main(words)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("policy",), ("policy", "status")])
+def test_policy_alone_is_its_status(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mizzen policy` asks the same of the plane as `mizzen policy status`."""
+    asked: list[bool] = []
+    monkeypatch.setattr("mizzen.commands.policy.status", lambda *, json=False: asked.append(json))
+    assert 0 == main([*words, "--json"])
+    assert [True] == asked
+
+
 @virtual
 async def test_policy_is_set(place: Place) -> None:
     """It is a fact with who asked; once more when somebody was quicker; a length that cannot be is refused."""
@@ -93,6 +123,8 @@ async def test_policy_is_set(place: Place) -> None:
     done = await set_sharing(quicker, SharingWish(stay=0))
     assert (SharingSettings("fifo", seconds(61), 0), 3) == (done.settings, done.revision)
     assert done.settings == (await sharing_of(plane.bus)).settings
+    with pytest.raises(RequestRefused, match="has_pairs: two jobs cannot share the same GPUs yet"):
+        await set_sharing(plane.bus, SharingWish(has_pairs=True))
     with pytest.raises(RequestRefused, match="round_span"):
         await set_sharing(plane.bus, SharingWish(round_span=seconds(1)))
     always: Any = Quicker(plane.bus, SetPolicy, other, TRIES_MAX)  # Any: as above

@@ -27,6 +27,7 @@ def settings_text(settings: SharingSettings) -> str:
     return (
         f"{settings.policy}, in rounds of {span_text(settings.round_span)}, "
         f"staying is worth {settings.stay / WHOLE:g} rounds{f', entities: {weights}' if weights else ''}"
+        f"{', two jobs may share a GPU' if settings.has_pairs else ''}"
     )
 
 
