@@ -3,17 +3,15 @@
 from msgspec import Struct
 
 from bus.port import Bus
-from core.images import GlobalImage
-from core.images.sharing import Sharing
 from core.messages.sharing import PolicyAnswered, SetPolicy
-from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import Nanoseconds
 from core.nouns.sharing import WEIGHT, WHOLE, SharingSettings
 from mizzen.actions.workloads import TRIES_MAX, before_try
-from mizzen.connect.plane import ask_on_revision, fetch_image, submitter
+from mizzen.connect.plane import ask_on_revision, submitter
 from mizzen.jobs.values import Unreadable, decimal_of, name_of, span_of
 from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.views.policies.inputs import policies_of
+from mizzen.views.policies.pool_history import sharing_of
 from runtime.yaml_tree import shown
 
 NO_ENTITIES = "none"
@@ -104,13 +102,6 @@ def _weights(text: str, problems: list[str]) -> dict[str, int] | None:
             problems.append(f"--entities: {shown(part)} weighs nothing, or stands twice")
         weights[entity] = found
     return weights
-
-
-async def sharing_of(bus: Bus) -> Sharing:
-    """Return shared pools as they are now. Raises CommandError."""
-    image, _ = await fetch_image(bus, GLOBAL_LOG, ("sharing",))
-    assert isinstance(image, GlobalImage)
-    return image.sharing
 
 
 async def set_sharing(bus: Bus, wish: SharingWish) -> PolicyAnswered:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from core.nouns.instant import SECOND
 from mizzen.jobs.values import Unreadable, span_of
 from mizzen.terminal.options import Json
-from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines, tell_note
 
 ROUND_SECONDS_MIN = 1.0
 
@@ -86,22 +86,27 @@ def set_policy(
 
 
 def status(*, json: Json = False) -> None:
-    """Tell by which policy shared pools are divided, how new the shares are, and how full each column is."""
-    from mizzen.actions.sharing import sharing_of
+    """Tell by which policy shared pools are divided, how new the shares are, how full each column is, and who received its part."""
     from mizzen.views.plane_reads import on_plane
+    from mizzen.views.policies.pool_history import seen
     from mizzen.views.policies.pool_status import status_lines, status_of
-    from runtime.clock import wall_now
 
-    sharing = on_plane(lambda bus, _: sharing_of(bus))
+    found = on_plane(seen)
+    for note in found.notes:
+        tell_note(note, is_json=json)
     if json:
-        tell_json(status_of(sharing, wall_now()))
+        tell_json(status_of(found.sharing, found.at, found.times))
     else:
-        tell_lines(status_lines(sharing, wall_now()))
+        tell_lines(status_lines(found.sharing, found.at, found.times))
 
 
 def show(
     job: Annotated[
-        str, Parameter(name="JOB", help="One job, by its id: its speed, share and debt in each column.")
+        str,
+        Parameter(
+            name="JOB",
+            help="One job, by its id: its speed, target, time and lag in each column, and its turn.",
+        ),
     ] = "",
     /,
     *,
@@ -111,22 +116,26 @@ def show(
     json: Json = False,
 ) -> None:
     """Show what part of its time each job of a shared pool is to have in each column: a region and a GPU type."""
-    from mizzen.actions.sharing import sharing_of
     from mizzen.views.plane_reads import on_plane, workload_of
     from mizzen.views.policies import pool_status
+    from mizzen.views.policies.pool_history import seen_of_job, sharing_of
 
     if job and jobs:
         raise CommandError("name one job, or --jobs for all", MISUSED)
-    workload = workload_of(job) if job else None
-    sharing = on_plane(lambda bus, _: sharing_of(bus))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if workload is not None:
-        rows = pool_status.job_rows(sharing, workload)
-        lines = pool_status.job_lines(sharing, workload, width)
-    elif jobs:
-        rows, lines = pool_status.jobs_rows(sharing), pool_status.jobs_lines(sharing, width)
+    if job:
+        workload = workload_of(job)
+        found = on_plane(lambda bus, plane: seen_of_job(bus, plane, workload))
+        for note in found.notes:
+            tell_note(note, is_json=json)
+        rows = pool_status.job_rows(
+            found.sharing, workload, found.times.get(workload), found.chosen, found.at
+        )
+        lines = pool_status.job_lines(rows, width)
     else:
-        rows, lines = pool_status.shares_rows(sharing), pool_status.shares_lines(sharing, width)
+        sharing = on_plane(lambda bus, _: sharing_of(bus))
+        rows = pool_status.jobs_rows(sharing) if jobs else pool_status.shares_rows(sharing)
+        lines = (pool_status.jobs_lines if jobs else pool_status.shares_lines)(sharing, width)
     if json:
         tell_json(rows)
     else:

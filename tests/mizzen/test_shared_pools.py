@@ -1,5 +1,6 @@
 """`mizzen policy set`, `status` and `show`: options, a real queue that is told, and shared pools as people see them."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -15,25 +16,30 @@ from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.sharing import (
     ISOLATED,
     ROUND_SPAN,
+    WHOLE,
     ClassShares,
     PoolShares,
     ShareColumn,
     SharingSettings,
 )
 from core.sharing.classes import class_of
-from mizzen.actions.sharing import SharingWish, set_sharing, sharing_of, sharing_wish_of
+from mizzen.actions.sharing import SharingWish, set_sharing, sharing_wish_of
 from mizzen.actions.workloads import TRIES_MAX
 from mizzen.cli import main
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.policies.pool_history import sharing_of
 from mizzen.views.policies.pool_status import (
     job_lines,
+    job_rows,
     jobs_lines,
     shares_lines,
     shares_problem,
     status_lines,
     status_of,
 )
+from mizzen.views.policies.received_time import JobTime
+from mizzen.views.policies.round_choice import ChosenRound, Turn
 from tests.builders import US, submitted
 from tests.components.support.job_queue import W1
 from tests.components.support.shared_pool import shared
@@ -155,7 +161,7 @@ def test_status_tells_how_new_the_shares_are() -> None:
     assert "until a planner tells those of fifo" in shares_problem(other)
     empty = GlobalImage.empty(("sharing",)).sharing
     assert "" == shares_problem(empty)
-    assert "none has begun" in "\n".join(status_lines(empty, Instant(0)))
+    assert "none has begun" in "\n".join(status_lines(empty, Instant(0), {}))
 
 
 def test_shares_and_jobs_are_told() -> None:
@@ -170,7 +176,10 @@ def test_shares_and_jobs_are_told() -> None:
         PicksAdded((V100,), {W1: 0}),
     )
     now = Instant(number * ROUND_SPAN + 60 * SECOND)
-    found = status_of(sharing, now)
+    times = {
+        W1: JobTime("ads", CLASS, 1, since=now - 100, due={"us/V100": 50 * WHOLE}, received={"us/V100": 40})
+    }
+    found = status_of(sharing, now, times)
     assert (number, 300.0, 1, 2) == (
         found["round"],
         found["next_round_seconds"],
@@ -180,9 +189,13 @@ def test_shares_and_jobs_are_told() -> None:
     assert [("us/V100", 1, 1), ("us/K80", 4, 0)] == [
         (one["column"], one["gpus"], one["picked_gpus"]) for one in found["columns"]
     ]
-    text = "\n".join(status_lines(sharing, now))
+    text = "\n".join(status_lines(sharing, now, times))
     assert "max_min, in rounds of 6m, staying is worth 2 rounds" in text
     assert "5; the next begins in 5:00" in text
+    lines = [line.split() for line in text.splitlines()]
+    figures = ["1", "50.0%", "40.0%", "0.80"]
+    assert [["TENANT", "JOBS", "TARGET", "RECEIVED", "FAIRNESS"], ["ads", *figures]] == lines[-5:-3]
+    assert ([*CLASS.split(), *figures], 0.8) == (lines[-1], found["tenants"][0]["fairness"])
     head, row = shares_lines(sharing, None)
     assert ["CLASS", "GPUS", "JOBS", "us/V100", "us/K80"] == head.split()
     assert ["1", "2", "50.0%", "12.5%"] == row.split()[-4:]
@@ -193,9 +206,17 @@ def test_shares_and_jobs_are_told() -> None:
     )
     assert "us/K80 +0.12, us/V100 +0.50" in first
     assert "waits" in second
-    head, fast, slow = job_lines(sharing, W1, None)
-    assert ["COLUMN", "STEPS/S", "SPEED", "SHARE", "OWED"] == head.split()
-    assert ["us/V100", "9", "told", "50.0%", "+0.50", "picked"] == fast.split()
-    assert ["us/K80", "9", "guessed", "12.5%", "+0.12"] == slow.split(), "as fast as the slowest that is told"
+    time = JobTime("ads", CLASS, 1, since=now - 100, received={"us/V100": 40})
+    order = [(WorkloadId("w-2"), "us/V100"), (W1, "us/V100"), (W1, "us/K80")]
+    turns = {one: Turn(inf, float(place), 0, one[0]) for place, one in enumerate(order)}
+    chosen = ChosenRound(number, 9, now, {"us/V100": 1}, {W1: 1}, turns, {}, {}, is_alike=True)
+    rows = job_rows(sharing, W1, time, chosen, now)
+    head, fast, slow = job_lines(rows, None)
+    assert ["COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN"] == head.split()
+    assert ["us/V100", "9", "told", "50.0%", "40.0%", "+0.50", "2", "of", "3", "picked"] == fast.split()
+    guessed = ["us/K80", "9", "guessed", "12.5%", "0.0%", "+0.12", "3", "of", "3"]
+    assert guessed == slow.split(), "as fast as the slowest that is told"
+    _, fast, _ = job_lines(job_rows(sharing, W1, None, None, now), None)
+    assert ["us/V100", "9", "told", "50.0%", "-", "+0.50", "-", "picked"] == fast.split()
     with pytest.raises(CommandError, match="no job of a shared pool"):
-        job_lines(sharing, WorkloadId("w-9"), None)
+        job_rows(sharing, WorkloadId("w-9"), None, None, now)

@@ -1,7 +1,7 @@
 """Shared pools for people: their settings, how new the shares are, the shares themselves, and which job runs where and is owed what."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -15,8 +15,13 @@ from core.sharing.policies import POLICIES
 from mizzen.jobs.values import span_text
 from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.text import columns_text, time_text
+from mizzen.views.policies.received_time import JobTime, Part, parts_of
+from mizzen.views.policies.round_choice import ChosenRound
 
 NOTHING = "-"
+FIGURES = ("JOBS", "TARGET", "RECEIVED", "FAIRNESS")
+TOLD, GUESSED = "told", "guessed"
+Times = Mapping[WorkloadId, JobTime]
 
 
 def settings_text(settings: SharingSettings) -> str:
@@ -48,8 +53,11 @@ def shares_problem(sharing: Sharing) -> str:
     return ""
 
 
-def status_of(sharing: Sharing, now: Instant) -> dict[str, Any]:
-    """Return the state of shared pools as plain tables; times are seconds."""
+def status_of(sharing: Sharing, now: Instant, times: Times) -> dict[str, Any]:
+    """Return the state of shared pools as plain tables; times are seconds.
+
+    times   of each job, until now (mizzen/views/policies/received_time.py)
+    """
     span = sharing.settings.round_span
     used = Counter[str]()
     for workload, pick in sharing.picks.items():
@@ -74,12 +82,18 @@ def status_of(sharing: Sharing, now: Instant) -> dict[str, Any]:
             {"column": column.name, "gpus": gpus, "picked_gpus": used[column.name]}
             for column, gpus in zip(sharing.shares.columns, sharing.shares.gpus, strict=True)
         ],
+        "tenants": _parts_told(parts_of(((one.tenant, one) for one in times.values()), now)),
+        "received": _parts_told(parts_of(((one.kind, one) for one in times.values()), now)),
     }
 
 
-def status_lines(sharing: Sharing, now: Instant) -> list[str]:
-    """Return the state of shared pools."""
-    found = status_of(sharing, now)
+def _parts_told(parts: list[Part]) -> list[dict[str, Any]]:
+    return [{**to_builtins(one), "fairness": one.fairness} for one in parts]
+
+
+def status_lines(sharing: Sharing, now: Instant, times: Times) -> list[str]:
+    """Return the state of shared pools, and what tenants and classes of jobs received."""
+    found = status_of(sharing, now, times)
     begins = f"{found['round']}; the next begins in {time_text(-now % sharing.settings.round_span)}"
     shares = found["shares"]
     rows = [
@@ -101,7 +115,16 @@ def status_lines(sharing: Sharing, now: Instant) -> list[str]:
         for one in found["columns"]
     ]
     width = max(len(name) for name, _ in rows) + 2
-    return [f"{name:<{width}}{text}" for name, text in rows if text]
+    lines = [f"{name:<{width}}{text}" for name, text in rows if text]
+    for head, parts in (("TENANT", found["tenants"]), ("CLASS", found["received"])):
+        if parts:
+            lines += ["", *columns_text((head, *FIGURES), [_part_cells(one) for one in parts], None, FIGURES)]
+    return lines
+
+
+def _part_cells(one: dict[str, Any]) -> tuple[str, ...]:
+    fairness = NOTHING if one["fairness"] is None else f"{one['fairness']:.2f}"
+    return one["name"], str(one["jobs"]), f"{one['target']:.1%}", f"{one['received']:.1%}", fairness
 
 
 def shares_rows(sharing: Sharing) -> list[dict[str, Any]]:
@@ -169,45 +192,61 @@ def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
     return columns_text(("JOB", "CLASS", "STATE", "COLUMN", "OWED"), rows, width)
 
 
-def job_rows(sharing: Sharing, workload: WorkloadId) -> list[dict[str, Any]]:
-    """Return one job's columns: its speed there and whether somebody told it, its share, and the rounds it is owed. Raises CommandError."""
+def job_rows(
+    sharing: Sharing, workload: WorkloadId, time: JobTime | None, chosen: ChosenRound | None, now: Instant
+) -> list[dict[str, Any]]:
+    """Return one job's columns: its speed there and whose word that is, its target, the part received, its lag, and its turn. Raises CommandError.
+
+    time     what it received, until now; None: not known
+    chosen   the newest round
+    """
     if workload not in sharing.jobs:
         raise CommandError(
             f"{workload} is no job of a shared pool, or has ended; `mizzen policy show --jobs` lists them"
         )
     kind, shares = _class_of(sharing, workload), sharing.targets_of(workload)
+    turns = list(chosen.turns) if chosen is not None else []
+    span = now - time.since if time is not None and time.since else 0
     rows = []
     for column in sharing.shares.columns:
         gpu_type, _ = gpu_type_of(column.gpu_type)
         if not kind.takes(column):
             continue
+        mine = workload, column.name
         rows.append(
             {
                 "column": column.name,
                 "steps_per_second": kind.speed(gpu_type),
-                "speed": "told" if gpu_type in kind.speeds else "guessed",
-                "share": shares.get(column.name, 0) / WHOLE,
-                "owed": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
+                "speed": TOLD if gpu_type in kind.speeds else GUESSED,
+                "target": shares.get(column.name, 0) / WHOLE,
+                "received": time.received.get(column.name, 0) / span
+                if time is not None and span > 0
+                else None,
+                "lag": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
+                "turn": turns.index(mine) + 1 if mine in turns else None,
+                "turns": len(turns),
                 "picked": workload in sharing.picks and sharing.picks[workload].column == column.name,
             }
         )
     return rows
 
 
-def job_lines(sharing: Sharing, workload: WorkloadId, width: int | None) -> list[str]:
-    """Return one job's columns as a table. Raises CommandError."""
-    rows = [
+def job_lines(rows: Sequence[dict[str, Any]], width: int | None) -> list[str]:
+    """Return one job's columns as a table; TURN is its place in the order in which the newest round was chosen."""
+    cells = [
         (
             one["column"],
             f"{one['steps_per_second']:g}",
             one["speed"],
-            f"{one['share']:.1%}",
-            f"{one['owed']:+.2f}",
+            f"{one['target']:.1%}",
+            NOTHING if one["received"] is None else f"{one['received']:.1%}",
+            f"{one['lag']:+.2f}",
+            NOTHING if one["turn"] is None else f"{one['turn']} of {one['turns']}",
             "picked" if one["picked"] else "",
         )
-        for one in job_rows(sharing, workload)
+        for one in rows
     ]
-    return columns_text(("COLUMN", "STEPS/S", "SPEED", "SHARE", "OWED", ""), rows, width)
+    return columns_text(("COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN", ""), cells, width)
 
 
 def _owed_text(owed: dict[str, float]) -> str:
