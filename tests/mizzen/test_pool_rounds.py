@@ -1,13 +1,15 @@
 """Rounds of shared pools as they are explained: chosen again from a real queue's log, and the time that its jobs received."""
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.events.region import AttemptEnded
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
-from core.images import GlobalImage
+from core.images import GlobalImage, Image
 from core.messages.queue import CancelWorkload, HoldWorkload, Submitted, SubmitWorkload
 from core.messages.sharing import SetPolicy, SetShares
 from core.messages.tenants import SetBudget, SetTenant
@@ -18,11 +20,15 @@ from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, Share
 from core.nouns.tenant import Budget, TenantSettings
 from core.nouns.workload import EndCause
 from mizzen.connect.plane import Plane, ask
-from mizzen.views.policies.pool_history import newest_round, seen_of_job
+from mizzen.terminal.output import CommandError
+from mizzen.views.logs.image_view import FACTS_MAX, image_at
+from mizzen.views.policies.pool_history import newest_round, received_time, seen_of_job
 from mizzen.views.policies.received_time import JobTime, Part, ReceivedTime, parts_of
 from mizzen.views.policies.round_choice import SECTIONS, ChosenRound, chosen_again, lines_of, outlook_of
 from mizzen.views.workloads.explain import builtins_of, explained
 from mizzen.views.workloads.explain import lines_of as lines_of_all
+from store.rows import row_of
+from store.sqlite import SqliteStore
 from tests.builders import US, US_LOG, attempt
 from tests.components.support.job_queue import W1, W2, W3, submit
 from tests.components.support.machine import Machine
@@ -293,6 +299,33 @@ def test_settings_that_change_the_span_do_not_hide_the_round() -> None:
     head, *_ = told(queue, W2)
     assert head.endswith("the next round begins in 1:00:")
     assert any(isinstance(fact.event, SharesSet) for fact in queue.logs[GLOBAL_LOG])
+
+
+def test_file_of_the_log_tells_the_same(tmp_path: Path) -> None:
+    """Where the plane keeps its files here, the queue's is read, and no process is asked for its facts."""
+    queue = a_pool_queue(Machine)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    next_round(queue)
+    facts, now = queue.logs[GLOBAL_LOG], Instant(queue.now + ROUND_SPAN)
+    nobody: Any = None  # Any: in place of a bus
+
+    async def write_and_read() -> tuple[dict[WorkloadId, JobTime], Image]:
+        keeper = await SqliteStore(tmp_path).open(GLOBAL_LOG, "id")
+        await keeper.append([row_of(fact) for fact in facts], 1)
+        await keeper.close()
+        image = await image_at(nobody, GLOBAL_LOG, facts[-2].sequence, SECTIONS, tmp_path)
+        return await received_time(nobody, tmp_path, now), image
+
+    times, image = asyncio.run(write_and_read())
+    assert received(queue, now).jobs == times
+    expected = GlobalImage.empty(SECTIONS)
+    for fact in facts[:-1]:
+        expected.fold(fact)
+    assert expected.digest() == image.digest()
+    with pytest.raises(CommandError, match="the file of global is not here, and 200001 facts are too many"):
+        asyncio.run(image_at(nobody, GLOBAL_LOG, FACTS_MAX + 1, SECTIONS, None))
 
 
 # On a plane.
