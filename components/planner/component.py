@@ -8,7 +8,7 @@ from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage
 from core.messages.base import Envelope, Message, Woken
 from core.messages.prices import PricesSolved, PricesUnsolved
-from core.messages.sharing import SharesSolved, SharesUnsolved
+from core.messages.sharing import SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, earliest
 
@@ -22,7 +22,13 @@ class Planner:
     noun = "planner"
     scope: tuple[str, ...] = ()
     keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (PricesSolved, PricesUnsolved, SharesSolved, SharesUnsolved)
+    hears: tuple[type[Message], ...] = (
+        PricesSolved,
+        PricesUnsolved,
+        SharesSolved,
+        SharesUnsolved,
+        ShowShares,
+    )
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.follows = (
@@ -55,7 +61,9 @@ class Planner:
             case SharesSolved():
                 return self._sharing.solved(state, envelope.message, envelope.at)
             case SharesUnsolved():
-                return self._sharing.unsolved(state, envelope.message)
+                return self._sharing.unsolved(state, envelope.message, envelope.at)
+            case ShowShares():
+                return self._sharing.shown(state, envelope.at)
         return NOTHING
 
     def evolve(self, state: PlannerState, fact: Fact) -> PlannerState:

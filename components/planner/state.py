@@ -47,6 +47,8 @@ class SharesRow(Struct):
     """Number of times that the command was sent."""
     failures: int = 0
     """Failures in a row."""
+    why: str = ""
+    """Of the newest of these."""
     look_at: Instant | None = None
     """Time of the next look."""
 

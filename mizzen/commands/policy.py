@@ -95,9 +95,9 @@ def status(*, json: Json = False) -> None:
     for note in found.notes:
         tell_note(note, is_json=json)
     if json:
-        tell_json(status_of(found.sharing, found.at, found.times))
+        tell_json(status_of(found.sharing, found.at, found.times, found.planner))
     else:
-        tell_lines(status_lines(found.sharing, found.at, found.times))
+        tell_lines(status_lines(found.sharing, found.at, found.times, found.planner))
 
 
 def show(

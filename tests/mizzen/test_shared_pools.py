@@ -10,7 +10,7 @@ from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
-from core.messages.sharing import SetPolicy
+from core.messages.sharing import SetPolicy, SharesShown
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.sharing import (
@@ -150,18 +150,46 @@ def pooled(*events: Any) -> Sharing:  # Any: events
 
 def test_status_tells_how_new_the_shares_are() -> None:
     """From none to a planner's, which grow old; each with what an operator does."""
-    assert "start a planner" in shares_problem(pooled())
+    at_rest = SharesShown(True, False, 0, "", seconds(-1))
+    assert "equal part; no planner answers: the fleet file starts one" in shares_problem(pooled(), None)
     equal = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), ISOLATED)
-    assert "equal part" in shares_problem(pooled(SharesSet(equal)))
+    solving = replace(at_rest, is_solving=True)
+    assert "owed an equal part; the planner is at work" in shares_problem(pooled(SharesSet(equal)), solving)
     shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
-    assert "" == shares_problem(pooled(SharesSet(shares, policy="max_min")))
+    new = pooled(SharesSet(shares, policy="max_min"))
+    assert ["", ""] == [shares_problem(new, one) for one in (at_rest, None)]
     late = pooled(SharesSet(shares, policy="max_min"), submitted(3, spec=shared(speeds=SPEEDS)))
-    assert "they are 1 changes old" in shares_problem(late)
+    assert "they are 1 change old, until a planner tells newer ones" == shares_problem(late, at_rest)
     other = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("fifo"), 1))
-    assert "until a planner tells those of fifo" in shares_problem(other)
+    assert "until a planner tells those of fifo" in shares_problem(other, at_rest)
     empty = GlobalImage.empty(("sharing",)).sharing
-    assert "" == shares_problem(empty)
+    assert "" == shares_problem(empty, None)
     assert "none has begun" in "\n".join(status_lines(empty, Instant(0), {}))
+
+
+@pytest.mark.parametrize(
+    ("planner", "said"),
+    [
+        (None, "no planner answers"),
+        (SharesShown(False, False, 1, "", seconds(-1)), "install Mizzen with the extra `planner`"),
+        (
+            SharesShown(True, False, 1, "it took longer than 28 s", seconds(15)),
+            "the planner failed once, and tries again in 0:15: it took longer than 28 s",
+        ),
+        (
+            SharesShown(True, True, 3, "it gives what there is not: us/V100", seconds(30)),
+            "the planner failed 3 times in a row: it gives what there is not: us/V100",
+        ),
+    ],
+)
+def test_status_tells_why_shares_are_not_solved(planner: SharesShown | None, said: str) -> None:
+    """A planner or a solver that is missing, slow or wrong: one sentence each, also in JSON."""
+    shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
+    sharing = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("allox"), 1))
+    found = status_of(sharing, Instant(0), {}, planner)["shares"]
+    assert said in found["problem"]
+    assert (planner is None) == (found["planner"] is None)
+    assert any(said in line for line in status_lines(sharing, Instant(0), {}, planner))
 
 
 def test_shares_and_jobs_are_told() -> None:

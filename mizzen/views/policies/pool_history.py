@@ -10,10 +10,11 @@ from core.events.sharing import RoundBegun
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
+from core.messages.sharing import SharesShown, ShowShares
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import READ_FACTS_MAX
-from mizzen.connect.plane import Plane, fetch_image
+from mizzen.connect.plane import Plane, ask, fetch_image
 from mizzen.terminal.output import CommandError, explained
 from mizzen.views.logs.image_view import check_count, image_at
 from mizzen.views.logs.log_source import SUFFIX
@@ -32,6 +33,8 @@ class Seen(Struct):
     at: Instant
     times: dict[WorkloadId, JobTime] = field(default_factory=dict)
     """Of each job that is there."""
+    planner: SharesShown | None = None
+    """What the planner tells of its solver; None: none answers."""
     chosen: ChosenRound | None = None
     """The newest round, where it was asked for and has begun."""
     notes: list[str] = field(default_factory=list)
@@ -42,6 +45,7 @@ async def seen(bus: Bus, plane: Plane) -> Seen:
     """Return shared pools, with the time that jobs received. Raises CommandError."""
     found = Seen(await sharing_of(bus), wall_now())
     if found.sharing.jobs:
+        found.planner = await _planner(bus)
         try:
             found.times = await received_time(bus, _directory(plane), found.at)
         except CommandError as error:
@@ -74,6 +78,13 @@ async def sharing_of(bus: Bus) -> Sharing:
     image, _ = await fetch_image(bus, GLOBAL_LOG, ("sharing",))
     assert isinstance(image, GlobalImage)
     return image.sharing
+
+
+async def _planner(bus: Bus) -> SharesShown | None:
+    try:
+        return await ask(bus, ShowShares(), SharesShown)
+    except CommandError:
+        return None
 
 
 def _directory(plane: Plane) -> Path | None:

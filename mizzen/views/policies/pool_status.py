@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from core.images.sharing import SharedClass, Sharing
+from core.messages.sharing import SharesShown
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
@@ -36,27 +37,48 @@ def settings_text(settings: SharingSettings) -> str:
     )
 
 
-def shares_problem(sharing: Sharing) -> str:
-    """Return why rounds do not go by the newest shares of the policy that is set; empty: they do."""
+def shares_problem(sharing: Sharing, planner: SharesShown | None) -> str:
+    """Return why rounds do not go by the newest shares of the policy that is set, or how solving these failed; empty: neither is so.
+
+    planner   what the planner told of its solver; None: none answers
+    """
     if not sharing.jobs:
         return ""
+    stands, behind = "", sharing.changes - sharing.shares.changes
     if sharing.shares.by in ("", ISOLATED):
-        return (
-            "no planner has told shares, and each job is owed an equal part: start a planner, or look for "
-            "`shares_unsolved` in its log"
+        stands = "no planner has told shares, and each job is owed an equal part"
+    elif sharing.policy != sharing.settings.policy:
+        stands = f"they are of the policy {sharing.policy}, until a planner tells those of {sharing.settings.policy}"
+    elif behind:
+        stands = f"they are {behind} change{'s' if behind > 1 else ''} old, until a planner tells newer ones"
+    elif planner is None or not planner.failures:
+        return ""
+    return "; ".join(text for text in (stands, _planner_text(planner)) if text)
+
+
+def _planner_text(planner: SharesShown | None) -> str:
+    if planner is None:
+        return "no planner answers: the fleet file starts one with `planner: true`"
+    if not planner.has_solver:
+        return "the planner has no solver: install Mizzen with the extra `planner` where it runs"
+    if planner.failures:
+        times = "once" if planner.failures == 1 else f"{planner.failures} times in a row"
+        again = (
+            ""
+            if planner.again_in < 0 or planner.is_solving
+            else f", and tries again in {time_text(planner.again_in)}"
         )
-    if sharing.policy != sharing.settings.policy:
-        return f"they are of the policy {sharing.policy}, until a planner tells those of {sharing.settings.policy}"
-    behind = sharing.changes - sharing.shares.changes
-    if behind:
-        return f"they are {behind} changes old, until a planner tells newer ones"
-    return ""
+        return f"the planner failed {times}{again}: {planner.why}"
+    return "the planner is at work" if planner.is_solving else ""
 
 
-def status_of(sharing: Sharing, now: Instant, times: Times) -> dict[str, Any]:
+def status_of(
+    sharing: Sharing, now: Instant, times: Times, planner: SharesShown | None = None
+) -> dict[str, Any]:
     """Return the state of shared pools as plain tables; times are seconds.
 
-    times   of each job, until now (mizzen/views/policies/received_time.py)
+    times     of each job, until now (mizzen/views/policies/received_time.py)
+    planner   as in `shares_problem`
     """
     span = sharing.settings.round_span
     used = Counter[str]()
@@ -72,7 +94,10 @@ def status_of(sharing: Sharing, now: Instant, times: Times) -> dict[str, Any]:
             "revision": sharing.shares.revision,
             "policy": sharing.policy,
             "by": sharing.shares.by,
-            "problem": shares_problem(sharing),
+            "problem": shares_problem(sharing, planner),
+            "planner": None
+            if planner is None
+            else {name: one for name, one in to_builtins(planner).items() if name != "type"},
         },
         "jobs": len(sharing.jobs),
         "classes": len(sharing.classes),
@@ -91,9 +116,11 @@ def _parts_told(parts: list[Part]) -> list[dict[str, Any]]:
     return [{**to_builtins(one), "fairness": one.fairness} for one in parts]
 
 
-def status_lines(sharing: Sharing, now: Instant, times: Times) -> list[str]:
+def status_lines(
+    sharing: Sharing, now: Instant, times: Times, planner: SharesShown | None = None
+) -> list[str]:
     """Return the state of shared pools, and what tenants and classes of jobs received."""
-    found = status_of(sharing, now, times)
+    found = status_of(sharing, now, times, planner)
     begins = f"{found['round']}; the next begins in {time_text(-now % sharing.settings.round_span)}"
     shares = found["shares"]
     rows = [
