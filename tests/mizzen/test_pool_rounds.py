@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.planner.component import Planner
 from core.events.region import AttemptEnded
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage, Image
@@ -19,17 +20,21 @@ from core.nouns.reasons import Reason
 from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Budget, TenantSettings
 from core.nouns.workload import EndCause
+from mizzen.actions.sharing import SharingWish, set_sharing
 from mizzen.connect.plane import Plane, ask
 from mizzen.terminal.output import CommandError
 from mizzen.views.logs.image_view import FACTS_MAX, image_at
-from mizzen.views.policies.pool_history import newest_round, received_time, seen_of_job
+from mizzen.views.policies.pool_history import newest_round, received_time, seen, seen_of_job
+from mizzen.views.policies.pool_status import shares_problem
 from mizzen.views.policies.received_time import JobTime, Part, ReceivedTime, parts_of
 from mizzen.views.policies.round_choice import SECTIONS, ChosenRound, chosen_again, lines_of, outlook_of
 from mizzen.views.workloads.explain import builtins_of, explained
 from mizzen.views.workloads.explain import lines_of as lines_of_all
+from runtime.host import Host
+from scenarios.worlds.simulated.solver import SimulatedSolver
 from store.rows import row_of
 from store.sqlite import SqliteStore
-from tests.builders import US, US_LOG, attempt
+from tests.builders import EU, US, US_LOG, attempt
 from tests.components.support.job_queue import W1, W2, W3, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
@@ -42,7 +47,7 @@ from tests.components.support.shared_pool import (
     take_turns,
 )
 from tests.mizzen.half_plane import half_plane
-from tests.runtime.aids import Place, virtual
+from tests.runtime.aids import Place, Running, virtual
 
 Queue = Machine[Any]  # Any: a queue's state
 COLUMN = ShareColumn(US, "V100")
@@ -362,3 +367,29 @@ async def test_explained_and_seen_on_a_plane(place: Place) -> None:
     assert (W1, W2) == tuple(job.times)
     assert 0 < job.times[W2].since
     assert (await seen_of_job(plane.bus, here, WorkloadId("w-9"))).chosen is None
+
+
+@virtual
+async def test_policy_that_cannot_be_solved_says_why(place: Place) -> None:
+    """AlloX with a job of four GPUs: the shares that hold stay, and `mizzen policy` tells the job and the reason, until another policy is set."""
+    plane = await half_plane(place, (pool_nodes(4),), spec=shared(1, tasks=4, steps=900))
+    bus = place.network.endpoint("planner")
+    clock = place.clock(Instant(place.loop.now_ns()))
+    Running(place.loop, Host(Planner((EU,)), bus, clock, doer=SimulatedSolver(1, clock)), bus)
+    await place.sleep(20)
+    here = Plane("")
+    found = await seen(plane.bus, here)
+    assert ("max_min", "") == (found.sharing.policy, shares_problem(found.sharing, found.planner))
+    await set_sharing(plane.bus, SharingWish(policy="allox"))
+    await place.sleep(20)
+    found = await seen(plane.bus, here)
+    problem = shares_problem(found.sharing, found.planner)
+    assert (
+        "they are of the policy max_min, until a planner tells those of allox; the planner failed " in problem
+    )
+    assert "w-1: it has 4 GPUs, and AlloX is for jobs of one GPU alone" in problem
+    assert {"eu/V100": WHOLE} == found.sharing.targets_of(W1)
+    await set_sharing(plane.bus, SharingWish(policy="makespan"))
+    await place.sleep(20)
+    found = await seen(plane.bus, here)
+    assert ("makespan", "") == (found.sharing.policy, shares_problem(found.sharing, found.planner))
