@@ -89,6 +89,11 @@ def owed_at(sharing: Sharing, scene: Scene, number: int, at: Instant) -> Ahead:
     return Ahead(ahead.lags, ahead.overdue, scene.columns)
 
 
+def next_round_at(sharing: Sharing) -> Instant:
+    """Return when the next round begins."""
+    return Instant((sharing.number + 1) * sharing.settings.round_span)
+
+
 def choice_of(sharing: Sharing, scene: Scene, owed: Ahead) -> list[Run]:
     """Return the runs of a round that begins."""
     return chosen(scene.present, owed, scene.runs, sharing.settings.stay / ROUND)

@@ -20,7 +20,7 @@ from core.nouns.instant import Instant
 from core.nouns.sharing import WHOLE, ShareColumn
 from core.nouns.workload import Phase
 from core.rules.quota import has_spent
-from core.rules.shared_rounds import Ahead, Scene, choice_of, owed_at, pooled_of, scene_of
+from core.rules.shared_rounds import Ahead, Scene, choice_of, next_round_at, owed_at, pooled_of, scene_of
 from core.sharing.accounts import ROUND
 from core.sharing.rounds import Run
 from mizzen.views.phrases.text import time_text
@@ -162,12 +162,11 @@ def outlook_of(found: ChosenRound, sharing: Sharing, workload: WorkloadId) -> No
         for column in sharing.shares.columns
         if column.name in found.columns and kind.takes(column)
     )
-    span = sharing.settings.round_span
     return NotInRound(
         found.number,
         found.sequence,
         found.began_at,
-        Instant((sharing.number + 1) * span),
+        next_round_at(sharing),
         kind.gpus,
         came_after,
         found.is_alike,

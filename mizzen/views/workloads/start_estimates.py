@@ -72,10 +72,13 @@ def errors_text(errors: dict[str, PredictionError]) -> str:
 
 
 def _cells(row: ListedStart, now: datetime) -> tuple[object, ...]:
-    """A start that was promised is shown as such, whatever is estimated."""
+    """A start that was promised is shown as such, whatever is estimated; of a job of a shared pool, the round that may pick it."""
     start, within, band = "-", "-", "-"
     if row.promised_in >= 0:
         start, within, band = _moment(now, row.promised_in), time_text(row.promised_in), "promised"
+    elif row.round_in >= 0:
+        start, within = _moment(now, row.round_in), time_text(row.round_in)
+        band = "next round" if row.round_in else "this round"
     elif row.start is not None:
         middle = row.start.middle
         start, within, band = _moment(now, middle), time_text(middle), band_text(row.start)
