@@ -2,7 +2,7 @@
 
 from components.planner.prices import Pricing
 from components.planner.shares import Sharing
-from components.planner.state import PlannerState
+from components.planner.state import OF_QUEUE, PlannerState
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage
@@ -32,7 +32,7 @@ class Planner:
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.follows = (
-            Follow(GLOBAL_LOG, ("demand", "sharing"), is_required=False),
+            Follow(GLOBAL_LOG, OF_QUEUE, is_required=False),
             *(Follow(region_log(region), SECTIONS, is_required=False) for region in sorted(regions)),
         )
         self._pricing, self._sharing = Pricing(), Sharing()

@@ -28,6 +28,7 @@ from core.nouns.limits import (
     SHARES_SPAN,
 )
 from core.nouns.sharing import ShareColumn
+from core.rules.expected_steps import expected_steps
 from core.rules.shared_pools import asked_of, open_gpus
 from core.sharing.policies import POLICIES
 
@@ -129,7 +130,8 @@ class Sharing:
         columns = columns_of(state)
         if not _is_old(state, columns, now):
             return Decision((SharesLooked(_next_look(state, now)),))
-        asked = asked_of(state.queue.sharing, columns, now)
+        sharing = state.queue.sharing
+        asked = asked_of(sharing, columns, now, expected_steps(sharing, state.queue.history))
         if asked is None:
             return Decision((SharesLooked(None),))
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)

@@ -11,6 +11,9 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import Instant
 from core.nouns.solved_from import SolvedFrom
 
+OF_QUEUE = ("demand", "history", "sharing")
+"""Sections of the queue's image that a planner follows."""
+
 
 class SolveBegun(Note, frozen=True):
     """The solver was asked."""
@@ -57,7 +60,7 @@ class PlannerState:
     """Submitted demand, shared pools, each region's capacity and prices, and the requests under way."""
 
     def __init__(self) -> None:
-        self.queue = GlobalImage.empty(("demand", "sharing"))
+        self.queue = GlobalImage.empty(OF_QUEUE)
         self.queue_sequence = 0
         self.regions: dict[RegionName, RegionImage] = {}
         self.sequences: dict[RegionName, int] = {}

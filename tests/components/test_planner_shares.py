@@ -7,14 +7,15 @@ from msgspec.structs import replace
 
 from components.planner.component import Planner
 from core.effects import SolveShares
-from core.events.queue import WorkloadCancelled, WorkloadSubmitted
+from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, WorkerName, WorkloadId
-from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
+    RUN_TIME_DEFAULT,
     SHARES_AHEAD,
     SHARES_LOOK,
     SHARES_RETRY,
@@ -22,6 +23,7 @@ from core.nouns.limits import (
     SHARES_SPAN,
 )
 from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
+from core.nouns.workload import EndCause, Phase
 from tests.builders import US, US_LOG, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
@@ -197,6 +199,36 @@ def test_policy_that_reads_time_is_solved_before_each_round(start: Start) -> Non
     assert [] == asked(machine, Nanoseconds(ROUND_SPAN - SHARES_AHEAD - seconds(1)))
     (one,) = asked(machine, seconds(1))
     assert one.asked.classes[0].age > seconds(300)
+
+
+def test_steps_that_nobody_told_are_expected(start: Start) -> None:
+    """A job without `steps` has those of its predicted run time at its fastest type, and less what it saved; `makespan` is solved all the same."""
+    machine = start(Planner((US,)))
+    machine.fact(US_LOG, pool_nodes(2))
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("makespan"), 1))
+    for number, steps in ((1, 0), (2, 600)):
+        speeds = {"V100": 9_000_000, "K80": 3_000_000}
+        machine.fact(GLOBAL_LOG, submitted(number, spec=shared(number, speeds=speeds, steps=steps)))
+    (one,) = asked(machine)
+    expected = 9 * RUN_TIME_DEFAULT // SECOND
+    assert [expected, 600] == [job.steps for job in one.asked.classes]
+    assert "highs" in solved(one).by.lower()
+    saved = AttemptClosed(WorkloadId("w-1"), 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=100)
+    machine.fact(GLOBAL_LOG, saved)
+    machine.hear(SharesUnsolved(one.asked.revision, "again"))
+    (one,) = asked(machine, SHARES_RETRY)
+    assert expected - 100 == one.asked.classes[0].steps
+
+
+def test_more_steps_are_saved_than_were_told(start: Start) -> None:
+    """The job counts as having one step left, and the policy is solved."""
+    machine = a_planner(start)
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("sjf"), 1))
+    saved = AttemptClosed(WorkloadId("w-1"), 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=9_001)
+    machine.fact(GLOBAL_LOG, saved)
+    (one,) = asked(machine)
+    assert [1] == [job.steps for job in one.asked.classes]
+    assert solved(one).classes
 
 
 def test_nobody_is_left(start: Start) -> None:
