@@ -123,21 +123,23 @@ def show(
     if job and jobs:
         raise CommandError("name one job, or --jobs for all", MISUSED)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    answer: object
     if job:
         workload = workload_of(job)
         found = on_plane(lambda bus, plane: seen_of_job(bus, plane, workload))
         for note in found.notes:
             tell_note(note, is_json=json)
-        rows = pool_status.job_rows(
+        columns = pool_status.job_rows(
             found.sharing, workload, found.times.get(workload), found.chosen, found.at
         )
-        lines = pool_status.job_lines(rows, width)
+        told = pool_status.job_told(found.sharing, workload, columns, found.run_time)
+        answer, lines = told, pool_status.job_lines(told, width)
     else:
         sharing = on_plane(lambda bus, _: sharing_of(bus))
-        rows = pool_status.jobs_rows(sharing) if jobs else pool_status.shares_rows(sharing)
+        answer = pool_status.jobs_rows(sharing) if jobs else pool_status.shares_rows(sharing)
         lines = (pool_status.jobs_lines if jobs else pool_status.shares_lines)(sharing, width)
     if json:
-        tell_json(rows)
+        tell_json(answer)
     else:
         tell_lines(lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from components.planner.component import Planner
+from core.estimating.prediction import PredictedBy
 from core.events.region import AttemptEnded
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage, Image
@@ -366,6 +367,8 @@ async def test_explained_and_seen_on_a_plane(place: Place) -> None:
     assert ([], True) == (job.notes, job.chosen is not None and job.chosen.is_alike)
     assert (W1, W2) == tuple(job.times)
     assert 0 < job.times[W2].since
+    assert job.run_time is not None
+    assert PredictedBy.DEFAULT == job.run_time.by
     assert (await seen_of_job(plane.bus, here, WorkloadId("w-9"))).chosen is None
 
 

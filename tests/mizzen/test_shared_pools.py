@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.estimating.prediction import PredictedBy
+from core.events.queue import AttemptClosed
 from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
+from core.messages.queue import RunTimeTold
 from core.messages.sharing import SetPolicy, SharesShown
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
@@ -22,6 +25,7 @@ from core.nouns.sharing import (
     ShareColumn,
     SharingSettings,
 )
+from core.nouns.workload import EndCause, Phase
 from core.sharing.classes import class_of
 from mizzen.actions.sharing import SharingWish, set_sharing, sharing_wish_of
 from mizzen.actions.workloads import TRIES_MAX
@@ -32,6 +36,7 @@ from mizzen.views.policies.pool_history import sharing_of
 from mizzen.views.policies.pool_status import (
     job_lines,
     job_rows,
+    job_told,
     jobs_lines,
     shares_lines,
     shares_problem,
@@ -239,12 +244,38 @@ def test_shares_and_jobs_are_told() -> None:
     turns = {one: Turn(inf, float(place), 0, one[0]) for place, one in enumerate(order)}
     chosen = ChosenRound(number, 9, now, {"us/V100": 1}, {W1: 1}, turns, {}, {}, is_alike=True)
     rows = job_rows(sharing, W1, time, chosen, now)
-    head, fast, slow = job_lines(rows, None)
+    named, steps, _, head, fast, slow = job_lines(job_told(sharing, W1, rows, None), None)
+    assert [f"w-1, of class {CLASS}", "steps: 0 saved; it told none"] == [named, steps]
     assert ["COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN"] == head.split()
     assert ["us/V100", "9", "told", "50.0%", "40.0%", "+0.50", "2", "of", "3", "picked"] == fast.split()
     guessed = ["us/K80", "9", "guessed", "12.5%", "0.0%", "+0.12", "3", "of", "3"]
     assert guessed == slow.split(), "as fast as the slowest that is told"
-    _, fast, _ = job_lines(job_rows(sharing, W1, None, None, now), None)
-    assert ["us/V100", "9", "told", "50.0%", "-", "+0.50", "-", "picked"] == fast.split()
+    bare = job_told(sharing, W1, job_rows(sharing, W1, None, None, now), None)
+    assert ["us/V100", "9", "told", "50.0%", "-", "+0.50", "-", "picked"] == job_lines(bare, None)[-2].split()
     with pytest.raises(CommandError, match="no job of a shared pool"):
         job_rows(sharing, WorkloadId("w-9"), None, None, now)
+
+
+@pytest.mark.parametrize(
+    ("steps", "saved", "run_time", "said"),
+    [
+        (900, 450, None, "450 of 900 saved"),
+        (900, 950, None, "950 saved, more than the 900 that it told: it counts as having one left"),
+        (0, 5, None, "5 saved; it told none"),
+        (
+            0,
+            5,
+            RunTimeTold(seconds(100), PredictedBy.FAMILY),
+            "5 saved; it told none, and counts as having 900, to judge by earlier runs of its family",
+        ),
+        (900, 0, RunTimeTold(seconds(100), PredictedBy.FAMILY), "0 of 900 saved"),
+    ],
+)
+def test_steps_of_a_job_are_told(steps: int, saved: int, run_time: RunTimeTold | None, said: str) -> None:
+    """Those that it told, or that are expected of it, and from what; and what is made of fewer than are saved."""
+    image = GlobalImage.empty(("sharing",))
+    closed = AttemptClosed(W1, 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=saved)
+    for sequence, event in enumerate((submitted(spec=shared(speeds=SPEEDS, steps=steps)), closed), 1):
+        image.fold(Fact(GLOBAL_LOG, sequence, Instant(sequence), "cause", "actor", event, Instant(sequence)))
+    told = job_told(image.sharing, W1, [], run_time)
+    assert f"steps: {said}" == job_lines(told, None)[1]

@@ -10,6 +10,7 @@ from core.events.sharing import RoundBegun
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
+from core.messages.queue import ExplainWorkload, RunTimeTold, WorkloadExplained
 from core.messages.sharing import SharesShown, ShowShares
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import Instant
@@ -37,6 +38,8 @@ class Seen(Struct):
     """What the planner tells of its solver; None: none answers."""
     chosen: ChosenRound | None = None
     """The newest round, where it was asked for and has begun."""
+    run_time: RunTimeTold | None = None
+    """How long the job is predicted to run, where one was asked for."""
     notes: list[str] = field(default_factory=list)
     """What is missing, and why."""
 
@@ -59,8 +62,11 @@ async def seen_of_job(bus: Bus, plane: Plane, workload: WorkloadId) -> Seen:
     if workload in found.sharing.jobs:
         try:
             found.chosen = await newest_round(bus, _directory(plane))
+            found.run_time = (await ask(bus, ExplainWorkload(workload), WorkloadExplained)).run_time
         except CommandError as error:
-            found.notes.append(f"its turn in the newest round is missing: {error}")
+            found.notes.append(
+                f"its turn in the newest round, or how long it is predicted to run, is missing: {error}"
+            )
     return found
 
 

@@ -6,15 +6,19 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from core.estimating.prediction import PredictedBy
 from core.images.sharing import SharedClass, Sharing
+from core.messages.queue import RunTimeTold
 from core.messages.sharing import SharesShown
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.sharing import ISOLATED, WHOLE, SharingSettings
+from core.rules.expected_steps import steps_in
 from core.sharing.policies import POLICIES
 from mizzen.jobs.values import span_text
 from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, time_text
 from mizzen.views.policies.received_time import JobTime, Part, parts_of
 from mizzen.views.policies.round_choice import ChosenRound
@@ -258,8 +262,40 @@ def job_rows(
     return rows
 
 
-def job_lines(rows: Sequence[dict[str, Any]], width: int | None) -> list[str]:
-    """Return one job's columns as a table; TURN is its place in the order in which the newest round was chosen."""
+def job_told(
+    sharing: Sharing, workload: WorkloadId, rows: list[dict[str, Any]], run_time: RunTimeTold | None
+) -> dict[str, Any]:
+    """Return one job as JSON has it: its class, its steps, and its columns from `job_rows`.
+
+    run_time   as predicted; None: not known
+    """
+    job = sharing.jobs[workload]
+    expected = None if run_time is None or job.steps else steps_in(sharing, workload, run_time.duration)
+    return {
+        "job": workload,
+        "class": job.kind,
+        "steps": {
+            "told": job.steps or None,
+            "saved": job.saved_step,
+            "expected": expected,
+            "by": None if expected is None or run_time is None else run_time.by,
+        },
+        "columns": rows,
+    }
+
+
+def _steps_text(told: int | None, saved: int, expected: int | None, by: PredictedBy | None) -> str:
+    if told is not None and saved > told:
+        return f"{saved} saved, more than the {told} that it told: it counts as having one left"
+    if told is not None:
+        return f"{saved} of {told} saved"
+    if expected is None or by is None:
+        return f"{saved} saved; it told none"
+    return f"{saved} saved; it told none, and counts as having {expected}, to judge by {PREDICTED_BY[by]}"
+
+
+def job_lines(told: dict[str, Any], width: int | None) -> list[str]:
+    """Return one job, with its columns as a table; TURN is its place in the order in which the newest round was chosen."""
     cells = [
         (
             one["column"],
@@ -271,9 +307,15 @@ def job_lines(rows: Sequence[dict[str, Any]], width: int | None) -> list[str]:
             NOTHING if one["turn"] is None else f"{one['turn']} of {one['turns']}",
             "picked" if one["picked"] else "",
         )
-        for one in rows
+        for one in told["columns"]
     ]
-    return columns_text(("COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN", ""), cells, width)
+    heads = ("COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN", "")
+    return [
+        f"{told['job']}, of class {told['class']}",
+        f"steps: {_steps_text(**told['steps'])}",
+        "",
+        *columns_text(heads, cells, width),
+    ]
 
 
 def _owed_text(owed: dict[str, float]) -> str:

@@ -15,20 +15,12 @@ from core.nouns.instant import SECOND
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
 from mizzen.connect.plane import ask
+from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, gpus_text, time_text
 from mizzen.views.workloads.queue_lines import OVER, sentence_of
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "GPUS", "START", "IN", "BAND", "RUNS", "REASON")
 FIGURES = ("PRIO", "GPUS", "IN", "BAND", "RUNS")
-PREDICTED_BY = {
-    PredictedBy.FAMILY: "earlier runs of its family",
-    PredictedBy.TENANT: "its tenant's other work",
-    PredictedBy.SIZE: "work of its size",
-    PredictedBy.FLEET: "all that ran",
-    PredictedBy.DEFAULT: "nothing but a default",
-}
-"""From what a run time is known, for people."""
-assert set(PREDICTED_BY) == set(PredictedBy)
 
 
 async def starts(bus: Bus, tenant: str) -> StartsListed:
