@@ -33,6 +33,8 @@ class SubmissionTested(Answer, frozen=True, tag="submission-tested"):
     """How long it would run, and what its family asked for and read before."""
     standing: str = ""
     """Whether it would be within its tenant's quota or over it; empty: the queue does not say."""
+    round_in: Nanoseconds = Nanoseconds(-1)
+    """Of a job of a shared pool, until the next round begins; -1: it is no such job."""
 
 
 class ListStarts(Message, frozen=True, tag="list-starts", forbid_unknown_fields=True):

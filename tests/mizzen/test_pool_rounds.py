@@ -374,7 +374,7 @@ async def test_explained_and_seen_on_a_plane(place: Place) -> None:
 
 @virtual
 async def test_policy_that_cannot_be_solved_says_why(place: Place) -> None:
-    """AlloX with a job of four GPUs: the shares that hold stay, and `mizzen policy` tells the job and the reason, until another policy is set."""
+    """G31: AlloX with a job of four GPUs: the shares that hold stay, and `mizzen policy` tells the job and the reason, until another policy is set."""
     plane = await half_plane(place, (pool_nodes(4),), spec=shared(1, tasks=4, steps=900))
     bus = place.network.endpoint("planner")
     clock = place.clock(Instant(place.loop.now_ns()))

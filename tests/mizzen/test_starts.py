@@ -76,6 +76,14 @@ def test_table_of_starts() -> None:
     ] == lines
 
 
+def test_outcome_of_a_job_of_a_shared_pool() -> None:
+    """Rounds decide: no start is estimated, and no workload stands ahead of it."""
+    prediction = Prediction(seconds(3_600), PredictedBy.DEFAULT)
+    first, *_ = outcome_of(SubmissionTested(0, (RegionName("eu"),), None, prediction, round_in=seconds(90)))
+    assert first.endswith("it may be picked from the next round on, which begins in 1:30")
+    assert "ahead" not in first
+
+
 def test_nothing_to_tell_yet() -> None:
     """Nothing waits, and nothing has started."""
     lines = table_of(StartsListed((), 0, 0, 0), NOW, None)

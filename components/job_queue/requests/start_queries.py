@@ -60,12 +60,14 @@ class StartAnswers:
         if refusal is not None:
             return refusal
         level, quota_class = would_stand(state, spec, envelope.at)
+        is_shared = spec.kind is Kind.SHARED
         tested = SubmissionTested(
-            ahead=state.waits.ahead_of(level),
-            standing=quota_class.text if state.image.tenants.rows else "",
+            ahead=0 if is_shared else state.waits.ahead_of(level),
+            standing=quota_class.text if state.image.tenants.rows and not is_shared else "",
             regions=eligible(state, spec),
             start=estimated_start(state, spec, envelope.at),
             prediction=predicted(state.image.history.runs, spec, family_of(spec.name)),
+            round_in=_next_round_in(state, envelope.at) if is_shared else Nanoseconds(-1),
         )
         return answered(tested)
 
@@ -136,7 +138,6 @@ class StartAnswers:
         """Return the line of a job of a shared pool that is not picked; `known` as in `why`."""
         spec = row.spec
         reason, _ = self._answers.why(state, workload, row, known, now)
-        next_in = max(0, next_round_at(state.image.sharing) - now)
         return ListedStart(
             workload=workload,
             name=spec.name,
@@ -148,8 +149,12 @@ class StartAnswers:
             reason=reason or "",
             start=None,
             duration=_duration(state, workload),
-            round_in=Nanoseconds(next_in if reason is Reason.WAITS_FOR_ROUND else -1),
+            round_in=_next_round_in(state, now) if reason is Reason.WAITS_FOR_ROUND else Nanoseconds(-1),
         )
+
+
+def _next_round_in(state: QueueState, now: Instant) -> Nanoseconds:
+    return Nanoseconds(max(0, next_round_at(state.image.sharing) - now))
 
 
 def _unpicked(state: QueueState, envelope: Envelope, tenant: str) -> Iterator[tuple[WorkloadId, WorkloadRow]]:

@@ -121,6 +121,14 @@ def run_time_text(told: RunTimeTold) -> str:
     return f"{text}; {time_text(told.left)} of it are left" if told.left >= 0 else text
 
 
+def _round_text(round_in: int) -> str:
+    """When a job of a shared pool may start, in words."""
+    return (
+        "it would be accepted; idle GPUs of its pool would be given to it at once, and else it may be picked from the next round on, "
+        f"which begins in {time_text(round_in)}"
+    )
+
+
 def outcome_of(tested: SubmissionTested) -> list[str]:
     """What would come of a submission."""
     if tested.start is None:
@@ -133,7 +141,7 @@ def outcome_of(tested: SubmissionTested) -> list[str]:
     others = (
         "no workload waits" if not ahead else f"{ahead} workloads wait" if ahead > 1 else "1 workload waits"
     )
-    lines = [f"{when}; {others} ahead of it"]
+    lines = [f"{when}; {others} ahead of it"] if tested.round_in < 0 else [_round_text(tested.round_in)]
     if tested.standing:
         lines.append(f"it would be {tested.standing} its tenant's quota")
     prediction = tested.prediction

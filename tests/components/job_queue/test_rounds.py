@@ -4,15 +4,24 @@ from typing import Any
 
 import pytest
 
+from core.events.queue import WorkloadSubmitted
 from core.events.region import AttemptEnded
 from core.events.sharing import SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
-from core.messages.queue import HoldWorkload, SetPriority, ShowWorkload, SubmitWorkload, WorkloadShown
-from core.messages.starts import ListStarts, StartsListed
+from core.messages.queue import (
+    ExplainWorkload,
+    HoldWorkload,
+    SetPriority,
+    ShowWorkload,
+    SubmitWorkload,
+    WorkloadExplained,
+    WorkloadShown,
+)
+from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
@@ -215,6 +224,21 @@ def test_start_of_a_job_is_that_of_a_round(start: Start) -> None:
     queue.hear(LogSilent(US_LOG))
     found = said_once(queue.hear(ListStarts()), StartsListed)
     assert (Reason.REGION_UNREACHABLE, -1) == (found.rows[-1].reason, found.rows[-1].round_in)
+
+
+def test_no_start_is_estimated_of_a_job(start: Start) -> None:
+    """Neither at its submission, nor in a test of one, nor while it is picked: so none is judged, and bands of quota work stay as they were."""
+    queue = a_pool_queue(start)
+    tested = said_once(queue.hear(TestSubmission(shared(1), "ada")), SubmissionTested)
+    assert (None, 0, "") == (tested.start, tested.ahead, tested.standing)
+    submit(queue, shared(1))
+    queue.wake()
+    tested = said_once(queue.hear(TestSubmission(shared(2), "ada")), SubmissionTested)
+    assert boundary(queue) - queue.now == tested.round_in
+    explained = said_once(queue.hear(ExplainWorkload(W1)), WorkloadExplained)
+    assert (0, None) == (explained.rank, explained.start)
+    submitted = [fact.event for fact in queue.logs[GLOBAL_LOG] if isinstance(fact.event, WorkloadSubmitted)]
+    assert [None] == [event.start for event in submitted]
 
 
 def reason(machine: Machine[Any], workload: WorkloadId) -> str:
