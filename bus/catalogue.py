@@ -71,6 +71,7 @@ SIGNED = Route("control", ("region",), signed=("tenant", "controller"))
 CONTROLLER = Route("controller", ("tenant", "controller"))
 """An application's own."""
 AUDITOR = Route("auditor")
+PLANNER = Route("planner")
 UNIT = Route("unit")
 """Every unit of the plane."""
 STATUS = Route("status")
@@ -165,6 +166,7 @@ ROUTES: dict[type[Message], Route] = {
     queue.SetPriority: QUEUE,
     sharing.SetPolicy: QUEUE,
     sharing.SetShares: QUEUE,
+    sharing.ShowShares: PLANNER,
     workers.CheckNodes: WORKER,
     workers.NodesChecked: BROKER,
     workers.PrepareTasks: WORKER,

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import Annotated
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -66,7 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Simulation": {
         "scenario": "Play a fleet, a load and faults in simulation.",
-        "policy": "Set the policy of shared pools; compare policies.",
+        "policy": "Show and set the policy of shared pools; compare policies.",
     },
     "About": {
         "version": "Show the build, and the programs and libraries in use.",
@@ -134,6 +135,16 @@ scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenari
 scenario.command(
     "mizzen.commands.scenario:swarm", name="swarm", help="Draw many scenarios from seeds, and run them all."
 )
+
+
+@policy.default
+def show_pools(
+    *, json: Annotated[bool, Parameter(name="--json", negative=(), help="Answer with JSON.")] = False
+) -> None:
+    """Show how shared pools are divided; further commands set the policy, and compare policies."""
+    from mizzen.commands.policy import status
+
+    status(json=json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

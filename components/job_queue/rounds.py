@@ -6,14 +6,11 @@
     a job ends, or is submitted   PicksAdded: idle GPUs go to jobs that wait, by speed
     shares are missing            the queue waits for no planner: each job has an equal part until there are others
 
-The choice itself is that of `mizzen policy compare` (core/sharing/rounds.py), on what the log says: which job is picked, and what each is
-owed. It reads capacity as the planner told it with the shares, or else all nodes of the pool.
+The choice itself is that of `mizzen policy compare` (core/sharing/rounds.py), on what the log says (core/rules/shared_rounds.py): which job
+is picked, and what each is owed. It reads capacity as the planner told it with the shares, or else all nodes of the pool.
 """
 
 from collections.abc import Mapping
-
-import numpy as np
-from msgspec import Struct
 
 from components.job_queue.measuring import record_speeds, speeds_due
 from components.job_queue.ordering import place
@@ -33,20 +30,9 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
-from core.rules.shared_pools import Pooled, equal_parts, problem_of
-from core.sharing.accounts import ROUND, Place
-from core.sharing.policies import POLICIES
-from core.sharing.problem import Shares
-from core.sharing.rounds import Present, Run, chosen, filled
-
-
-class Scene(Struct, frozen=True):
-    """What a choice reads: the jobs that may run, and the columns where they may."""
-
-    columns: tuple[ShareColumn, ...]
-    present: Present
-    runs: list[Run]
-    """Of the jobs that are picked now."""
+from core.rules.shared_pools import Pooled, equal_parts
+from core.rules.shared_rounds import Scene, choice_of, owed_at, pooled_of, scene_of
+from core.sharing.rounds import filled
 
 
 def round_due(state: QueueState) -> Instant | None:
@@ -74,9 +60,7 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     if missing is not None:
         return Decision((missing,))
     scene = _scene(state, now)
-    ahead = sharing.at_round(number, now)
-    accounts = _Ahead(ahead.lags, ahead.overdue, scene.columns)
-    runs = chosen(scene.present, accounts, scene.runs, sharing.settings.stay / ROUND)
+    runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
     column_of = {job: scene.columns[run.column] for run in runs for job in run.jobs}
     picked = sharing.picks
     joins = {
@@ -162,25 +146,6 @@ def note_round(state: QueueState, fact: Fact) -> bool:
 # What a choice reads.
 
 
-class _Ahead:
-    """What jobs are owed at the begin of a round, by place in the scene."""
-
-    def __init__(
-        self,
-        lags: Mapping[str, Mapping[str, int]],
-        overdue: Mapping[str, int],
-        columns: tuple[ShareColumn, ...],
-    ) -> None:
-        self._lags, self._overdue = lags, overdue
-        self._names = [column.name for column in columns]
-
-    def lag(self, job: str, place: Place) -> float:
-        return self._lags.get(job, {}).get(self._names[place.column], 0) / ROUND
-
-    def overdue(self, job: str) -> int | None:
-        return self._overdue.get(job)
-
-
 def columns_of(state: QueueState) -> dict[ShareColumn, int]:
     """Return the GPUs of each column of the shared pools of regions that are heard: as told with the shares, or else all there are."""
     found: dict[ShareColumn, int] = {}
@@ -243,33 +208,12 @@ def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant)
     def can_run(kind: str, column: ShareColumn) -> bool:
         return why_not_asked(state, column.region, specs[kind], 0) is None
 
-    sharing = state.image.sharing
-    policy = sharing.policy
-    is_by_job = policy != ISOLATED and (policy not in POLICIES or POLICIES[policy].is_by_job)
-    return problem_of(
-        sharing, columns, tuple(jobs), now, is_by_job=is_by_job and bool(policy), can_run=can_run
-    )
+    return pooled_of(state.image.sharing, columns, tuple(jobs), now, can_run)
 
 
 def _scene(state: QueueState, now: Instant) -> Scene:
-    sharing, columns = state.image.sharing, columns_of(state)
-    pooled = _pooled(state, columns, now)
-    problem = pooled.problem
-    index = {column.name: place for place, column in enumerate(columns)}
-    alone = np.zeros((len(problem.classes), len(columns)), dtype=np.int64)
-    for number, members in enumerate(pooled.members):
-        for name, share in sharing.targets_of(members[0]).items():
-            if name in index:
-                alone[number, index[name]] = share
-    span = sharing.settings.round_span
-    pauses = [sharing.pause_of(sharing.jobs[members[0]].kind) / span for members in pooled.members]
-    present = Present(problem, pooled.members, Shares(alone, problem.none_together), pauses)
-    runs = [
-        Run((job,), index[pick.column])
-        for job, pick in sharing.picks.items()
-        if job in present.class_of and pick.column in index
-    ]
-    return Scene(tuple(columns), present, runs)
+    columns = columns_of(state)
+    return scene_of(state.image.sharing, tuple(columns), _pooled(state, columns, now))
 
 
 def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:

@@ -17,7 +17,7 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import STARTS_WALKED_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
-from core.nouns.workload import NEVER, WorkloadSpec
+from core.nouns.workload import NEVER, Kind, WorkloadSpec
 from core.ranking.lane import FAR
 from core.ranking.scan import QuotaClass, Ranked
 from core.rules.quota import borrowed_max, entitled_to, level_asked, may_be_over, needs_of
@@ -36,8 +36,10 @@ def estimator_of(state: QueueState, now: Instant) -> Estimator:
 def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
     """Return the estimated start of a submission made now, behind all waiting work of its level or higher.
 
-    None: the workload would be blocked by its tenant's quota, or no region could hold the workload.
+    None: the workload would be blocked by its tenant's quota, no region could hold the workload, or rounds of a shared pool decide.
     """
+    if spec.kind is Kind.SHARED:
+        return None
     level, quota_class = would_stand(state, spec, now)
     if quota_class is QuotaClass.BLOCKED:
         return None
@@ -98,7 +100,7 @@ def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[in
 def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> StartEstimate | None:
     """Return the estimated start of a waiting workload; beyond `STARTS_WALKED_MAX` places, as if submitted now."""
     spec = state.image.workloads.rows[workload].spec
-    if state.order.one(workload).quota_class is QuotaClass.BLOCKED:
+    if state.order.one(workload).quota_class is QuotaClass.BLOCKED or spec.kind is Kind.SHARED:
         return None
     for one, _, ahead in walked(state, now):
         if one.work.workload == workload:

@@ -2,13 +2,13 @@
 
 from components.planner.prices import Pricing
 from components.planner.shares import Sharing
-from components.planner.state import QUEUE_SECTIONS, PlannerState
+from components.planner.state import OF_QUEUE, PlannerState
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage
 from core.messages.base import Envelope, Message, Woken
 from core.messages.prices import PricesSolved, PricesUnsolved
-from core.messages.sharing import SharesSolved, SharesUnsolved
+from core.messages.sharing import SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, earliest
 
@@ -22,11 +22,17 @@ class Planner:
     noun = "planner"
     scope: tuple[str, ...] = ()
     keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (PricesSolved, PricesUnsolved, SharesSolved, SharesUnsolved)
+    hears: tuple[type[Message], ...] = (
+        PricesSolved,
+        PricesUnsolved,
+        SharesSolved,
+        SharesUnsolved,
+        ShowShares,
+    )
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.follows = (
-            Follow(GLOBAL_LOG, QUEUE_SECTIONS, is_required=False),
+            Follow(GLOBAL_LOG, OF_QUEUE, is_required=False),
             *(Follow(region_log(region), SECTIONS, is_required=False) for region in sorted(regions)),
         )
         self._pricing, self._sharing = Pricing(), Sharing()
@@ -55,7 +61,9 @@ class Planner:
             case SharesSolved():
                 return self._sharing.solved(state, envelope.message, envelope.at)
             case SharesUnsolved():
-                return self._sharing.unsolved(state, envelope.message)
+                return self._sharing.unsolved(state, envelope.message, envelope.at)
+            case ShowShares():
+                return self._sharing.shown(state, envelope.at)
         return NOTHING
 
     def evolve(self, state: PlannerState, fact: Fact) -> PlannerState:

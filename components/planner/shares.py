@@ -11,11 +11,12 @@ A policy that reads the steps or the age of a job is solved anew before each rou
 from msgspec.structs import replace
 
 from components.planner.state import PlannerState, SharesRow
+from components.replies import answered
 from core.component import NOTHING, Decision
 from core.effects import SolveShares
-from core.events.sharing import SharesSet
+from core.events.sharing import PolicySet, SharesSet
 from core.fact import Fact, Note
-from core.messages.sharing import SetShares, SharesSolved, SharesUnsolved
+from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
@@ -27,6 +28,7 @@ from core.nouns.limits import (
     SHARES_SPAN,
 )
 from core.nouns.sharing import ShareColumn
+from core.rules.expected_steps import expected_steps
 from core.rules.shared_pools import asked_of, open_gpus
 from core.sharing.policies import POLICIES
 
@@ -61,6 +63,8 @@ class SharesToldAgain(Note, frozen=True):
 class SharesGivenUp(Note, frozen=True):
     """The solver failed or did not answer, or the queue did not record the shares."""
 
+    why: str
+    """A sentence."""
     is_for_good: bool = False
     """True if this process has no solver."""
 
@@ -72,6 +76,9 @@ class Sharing:
 
     def fold(self, state: PlannerState, fact: Fact) -> None:
         """Follow a fact, after the image has folded it."""
+        row = state.shares
+        if isinstance(fact.event, PolicySet) and row.solving < 0 and row.command is None:
+            state.shares = SharesRow(look_at=row.look_at if not row.failures else None)
         if not state.queue.sharing.jobs:
             return
         if isinstance(fact.event, SharesSet) and not fact.event.is_more:
@@ -93,9 +100,10 @@ class Sharing:
             case SharesToldAgain():
                 row.said += 1
                 row.look_at = after(fact.at, COMMAND_SAY_AGAIN)
-            case SharesGivenUp(is_for_good):
+            case SharesGivenUp(why, is_for_good):
                 wait = Nanoseconds(min(SHARES_RETRY << row.failures, SHARES_RETRY_MAX))
-                state.shares = SharesRow(failures=min(row.failures + 1, 32), look_at=after(fact.at, wait))
+                failures = min(row.failures + 1, 32)
+                state.shares = SharesRow(failures=failures, why=why, look_at=after(fact.at, wait))
                 state.has_solver = not is_for_good
 
     def adopt(self, state: PlannerState, at: Instant) -> None:
@@ -115,12 +123,16 @@ class Sharing:
             return NOTHING
         if row.command is not None and row.said < SHARES_SAID_MAX:
             return Decision((SharesToldAgain(),), (row.command,))
-        if row.command is not None or row.solving >= 0:
-            return Decision((SharesGivenUp(),))
+        if row.command is not None:
+            return Decision((SharesGivenUp("the queue does not record the shares that were solved"),))
+        if row.solving >= 0:
+            return Decision((SharesGivenUp("the solver does not answer"),))
         columns = columns_of(state)
         if not _is_old(state, columns, now):
             return Decision((SharesLooked(_next_look(state, now)),))
-        asked = asked_of(state.queue.sharing, columns, now, state.queue.tenants)
+        sharing = state.queue.sharing
+        expected = expected_steps(sharing, state.queue.history)
+        asked = asked_of(sharing, columns, now, state.queue.tenants, expected)
         if asked is None:
             return Decision((SharesLooked(None),))
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)
@@ -137,11 +149,20 @@ class Sharing:
         command = SetShares(shares, row.policy, row.sequence)
         return Decision((SharesTold(command),), (command,))
 
-    def unsolved(self, state: PlannerState, answer: SharesUnsolved) -> Decision:
-        """Note that the solver has no answer, if one is awaited."""
-        if state.shares.solving != answer.revision:
+    def unsolved(self, state: PlannerState, answer: SharesUnsolved, now: Instant) -> Decision:
+        """Note that the solver has no answer, if one is awaited; of a policy that was replaced, another is asked for at once."""
+        row = state.shares
+        if row.solving != answer.revision:
             return NOTHING
-        return Decision((SharesGivenUp(answer.is_for_good),))
+        if row.policy != state.queue.sharing.settings.policy and not answer.is_for_good:
+            return Decision((SharesLooked(now),))
+        return Decision((SharesGivenUp(answer.why, answer.is_for_good),))
+
+    def shown(self, state: PlannerState, now: Instant) -> Decision:
+        """Answer whether shares are solved, and why not."""
+        row, look_at = state.shares, self.due(state)
+        again_in = Nanoseconds(-1 if look_at is None else max(0, look_at - now))
+        return answered(SharesShown(state.has_solver, row.solving >= 0, row.failures, row.why, again_in))
 
 
 def columns_of(state: PlannerState) -> dict[ShareColumn, int]:

@@ -11,8 +11,8 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import Instant
 from core.nouns.solved_from import SolvedFrom
 
-QUEUE_SECTIONS = ("demand", "sharing", "tenants")
-"""That are followed of the queue's log."""
+OF_QUEUE = ("demand", "history", "sharing", "tenants")
+"""Sections of the queue's image that a planner follows."""
 
 
 class SolveBegun(Note, frozen=True):
@@ -50,6 +50,8 @@ class SharesRow(Struct):
     """Number of times that the command was sent."""
     failures: int = 0
     """Failures in a row."""
+    why: str = ""
+    """Of the newest of these."""
     look_at: Instant | None = None
     """Time of the next look."""
 
@@ -58,7 +60,7 @@ class PlannerState:
     """Submitted demand, shared pools, each region's capacity and prices, and the requests under way."""
 
     def __init__(self) -> None:
-        self.queue = GlobalImage.empty(QUEUE_SECTIONS)
+        self.queue = GlobalImage.empty(OF_QUEUE)
         self.queue_sequence = 0
         self.regions: dict[RegionName, RegionImage] = {}
         self.sequences: dict[RegionName, int] = {}

@@ -33,6 +33,8 @@ class SubmissionTested(Answer, frozen=True, tag="submission-tested"):
     """How long it would run, and what its family asked for and read before."""
     standing: str = ""
     """Whether it would be within its tenant's quota or over it; empty: the queue does not say."""
+    round_in: Nanoseconds = Nanoseconds(-1)
+    """Of a job of a shared pool, until the next round begins; -1: it is no such job."""
 
 
 class ListStarts(Message, frozen=True, tag="list-starts", forbid_unknown_fields=True):
@@ -53,7 +55,7 @@ class ListedStart(Struct, frozen=True):
     gpu_milli: int
     """Of all its tasks."""
     rank: int
-    """How many stand ahead of it."""
+    """How many stand ahead of it; -1: it stands in no order, as rounds decide."""
     waited: Nanoseconds
     reason: str
     """Why it does not run."""
@@ -63,6 +65,9 @@ class ListedStart(Struct, frozen=True):
     """How long it will run, as predicted at its submission; 0: until somebody ends it."""
     promised_in: Nanoseconds = Nanoseconds(-1)
     """Until it starts, if that was promised; -1: it was not."""
+    round_in: Nanoseconds = Nanoseconds(-1)
+    """Of a job of a shared pool, until the round begins in which it may be picked; 0: it is picked in this one; -1: it is no such job, or no
+    round would pick it."""
 
 
 class PredictionError(Struct, frozen=True):

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from core.images.region import Hardware
 from core.images.tenants import TenantRow, Tenants
+from core.images.usage import GPU_HOUR, Usage
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant
 from core.nouns.limits import QUOTA_ALTERNATIVES_MAX
 from core.nouns.placement import Spread
 from core.nouns.pool import shared_name
@@ -52,6 +54,14 @@ def level_asked(spec: WorkloadSpec, tenants: Tenants) -> int:
     if spec.priority is not None:
         return min(spec.priority, level)
     return level if spec.tenant in tenants.rows else min(UNNAMED_LEVEL, level)
+
+
+def has_spent(tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> bool:
+    """Return whether a tenant's GPU-hours of this period are used up."""
+    row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
+    if row is None or row.budget is None or used is None:
+        return False
+    return used.used_at(now) >= row.budget.gpu_hours * GPU_HOUR
 
 
 def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) -> tuple[Amounts, ...]:

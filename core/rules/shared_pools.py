@@ -33,6 +33,7 @@ ROUND_SPAN_MIN, ROUND_SPAN_MAX = 5 * SECOND, 86_400 * SECOND
 ENTITIES_MAX = 1_000
 PROBLEMS_MAX = 20
 """That are told at once."""
+NONE_EXPECTED: Mapping[WorkloadId, int] = {}
 CanRun = Callable[[str, ShareColumn], bool]
 """Whether jobs of a class, by its name, may run in a column now."""
 
@@ -58,12 +59,14 @@ def problem_of(
     is_by_job: bool = False,
     can_run: CanRun = anywhere,
     entity_weights: Mapping[str, int] | None = None,
+    expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
 ) -> Pooled:
     """Return the problem of these jobs, without those that fit in no column.
 
     columns          GPUs by column
     is_by_job        each job is a class, named for it, with its steps and its age
     entity_weights   thousandths, of those that have another weight than 1
+    expected         steps of jobs that told none (core/rules/expected_steps.py)
     """
     groups: dict[str, list[WorkloadId]] = {}
     for workload in jobs:
@@ -82,7 +85,9 @@ def problem_of(
             ]
         if any(by_kind[kind]):
             classes.append(
-                _by_job(sharing, name, one, mine[0], now) if is_by_job else _by_class(name, one, len(mine))
+                _by_job(sharing, name, one, mine[0], now, expected.get(mine[0], 0))
+                if is_by_job
+                else _by_class(name, one, len(mine))
             )
             speeds.append(by_kind[kind])
             members.append(tuple(mine))
@@ -102,8 +107,11 @@ def _by_class(name: str, one: SharedClass, count: int) -> JobClass:
     return JobClass(name, one.gpus, count, one.weight / WEIGHT, one.entity)
 
 
-def _by_job(sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId, now: Instant) -> JobClass:
+def _by_job(
+    sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId, now: Instant, expected: int
+) -> JobClass:
     job = sharing.jobs[workload]
+    steps = job.steps or expected
     return JobClass(
         name,
         one.gpus,
@@ -111,7 +119,7 @@ def _by_job(sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId,
         one.weight / WEIGHT,
         one.entity,
         order=job.number,
-        steps=max(1.0, job.steps - job.saved_step) if job.steps else 0.0,
+        steps=max(1.0, steps - job.saved_step) if steps else 0.0,
         age=(now - job.submitted_at) / SECOND,
         within=max(1.0, (job.submitted_at + job.within - now) / SECOND) if job.within else 0.0,
     )
@@ -131,14 +139,24 @@ def entity_weights_of(sharing: Sharing, tenants: Tenants) -> dict[str, int]:
 
 
 def asked_of(
-    sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant, tenants: Tenants
+    sharing: Sharing,
+    columns: Mapping[ShareColumn, int],
+    now: Instant,
+    tenants: Tenants,
+    expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
 ) -> AskedShares | None:
-    """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve."""
+    """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve. Arguments as above."""
     policy = sharing.settings.policy
     is_by_job = policy not in POLICIES or POLICIES[policy].is_by_job
     weights = entity_weights_of(sharing, tenants)
     pooled = problem_of(
-        sharing, columns, tuple(sharing.jobs), now, is_by_job=is_by_job, entity_weights=weights
+        sharing,
+        columns,
+        tuple(sharing.jobs),
+        now,
+        is_by_job=is_by_job,
+        entity_weights=weights,
+        expected=expected,
     )
     if not pooled.members:
         return None

@@ -3,20 +3,20 @@
 from msgspec import Struct
 
 from bus.port import Bus
-from core.images import GlobalImage
-from core.images.sharing import Sharing
 from core.messages.sharing import PolicyAnswered, SetPolicy
-from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import Nanoseconds
 from core.nouns.sharing import WEIGHT, WHOLE, SharingSettings
 from mizzen.actions.workloads import TRIES_MAX, before_try
-from mizzen.connect.plane import ask_on_revision, fetch_image, submitter
+from mizzen.connect.plane import ask_on_revision, submitter
 from mizzen.jobs.values import Unreadable, decimal_of, name_of, span_of
 from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.views.policies.inputs import policies_of
+from mizzen.views.policies.pool_history import sharing_of
 from runtime.yaml_tree import shown
 
 NO_ENTITIES = "none"
+ON = "on"
+"""Of `--space-sharing`; the other word is `off`."""
 ROUND_DIGITS, WEIGHT_DIGITS = len(str(WHOLE)) - 1, len(str(WEIGHT)) - 1
 
 
@@ -29,6 +29,7 @@ class SharingWish(Struct, frozen=True):
     """Millionths of a round."""
     entity_weights: dict[str, int] | None = None
     """Thousandths; all others are forgotten."""
+    has_pairs: bool | None = None
 
     def on(self, was: SharingSettings) -> SharingSettings:
         """Return the settings with these changes."""
@@ -36,16 +37,19 @@ class SharingWish(Struct, frozen=True):
             was.policy if self.policy is None else self.policy,
             was.round_span if self.round_span is None else self.round_span,
             was.stay if self.stay is None else self.stay,
-            was.has_pairs,
+            was.has_pairs if self.has_pairs is None else self.has_pairs,
             was.entity_weights if self.entity_weights is None else self.entity_weights,
         )
 
 
-def sharing_wish_of(policy: str, round_length: str, stay: str, entities: str) -> SharingWish:
+def sharing_wish_of(
+    policy: str, round_length: str, stay: str, entities: str, space_sharing: str | None = None
+) -> SharingWish:
     """Return the changes that the options mean. Raises CommandError with everything that is wrong."""
-    if not (policy or round_length or stay or entities):
+    if not (policy or round_length or stay or entities or space_sharing):
         raise CommandError(
-            "nothing is named that should change: a policy, --round, --stay or --entities", MISUSED
+            "nothing is named that should change: a policy, --round, --stay, --entities or --space-sharing",
+            MISUSED,
         )
     problems: list[str] = []
     named = policies_of(policy) if policy else ()
@@ -56,6 +60,7 @@ def sharing_wish_of(policy: str, round_length: str, stay: str, entities: str) ->
         round_span=_span(round_length, problems),
         stay=_stay(stay, problems),
         entity_weights=_weights(entities, problems),
+        has_pairs=None if space_sharing is None else space_sharing == ON,
     )
     if problems:
         raise CommandError("; ".join(problems), MISUSED)
@@ -97,13 +102,6 @@ def _weights(text: str, problems: list[str]) -> dict[str, int] | None:
             problems.append(f"--entities: {shown(part)} weighs nothing, or stands twice")
         weights[entity] = found
     return weights
-
-
-async def sharing_of(bus: Bus) -> Sharing:
-    """Return shared pools as they are now. Raises CommandError."""
-    image, _ = await fetch_image(bus, GLOBAL_LOG, ("sharing",))
-    assert isinstance(image, GlobalImage)
-    return image.sharing
 
 
 async def set_sharing(bus: Bus, wish: SharingWish) -> PolicyAnswered:

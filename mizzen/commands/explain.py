@@ -20,7 +20,8 @@ def explain(
 ) -> None:
     """Tell why a workload is where it is.
 
-    Of one that waits: what stands in the way of each region, with figures, and whose turn it is. Of one that runs: the
+    Of one that waits: what stands in the way of each region, with figures, and whose turn it is; of a job of a shared pool
+    which jobs have the GPUs in this round, and by how much they stood before it. Of one that runs: the
     bids and their scores, and how its agent chose: what each rule left, which decided, and the runner-up, recomputed from
     the region's log. Of one that ended: the chain of facts that led to it.
     """

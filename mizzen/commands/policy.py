@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from core.nouns.instant import SECOND
 from mizzen.jobs.values import Unreadable, span_of
 from mizzen.terminal.options import Json
-from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines, tell_note
 
 ROUND_SECONDS_MIN = 1.0
 
@@ -55,6 +55,7 @@ def set_policy(
     ] = "",
     /,
     *,
+    named: Annotated[str, Parameter(name="--policy", help="The same, as an option.")] = "",
     round_length: Annotated[str, Parameter(name="--round", help="How long a round is, as in 6m.")] = "",
     stay: Annotated[
         str, Parameter(help="Rounds by which a job is preferred where it runs: more means fewer moves.")
@@ -62,6 +63,9 @@ def set_policy(
     entities: Annotated[
         str, Parameter(help="Weights of entities, as in ads=2,maps=1; all others are 1. `none` forgets them.")
     ] = "",
+    space_sharing: Annotated[
+        Literal["on", "off"] | None, Parameter(help="Whether two jobs of one GPU may share it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Set how shared pools are divided from the next round on. What is not named stays as it is."""
@@ -71,7 +75,9 @@ def set_policy(
     from mizzen.views.plane_reads import on_plane
     from mizzen.views.policies.pool_status import settings_text
 
-    wish = sharing_wish_of(policy, round_length, stay, entities)
+    if policy and named and policy != named:
+        raise CommandError(f"--policy: {policy} is named too; name one policy", MISUSED)
+    wish = sharing_wish_of(policy or named, round_length, stay, entities, space_sharing)
     done = on_plane(lambda bus, _: set_sharing(bus, wish))
     if json:
         tell_json(to_builtins(done))
@@ -80,22 +86,27 @@ def set_policy(
 
 
 def status(*, json: Json = False) -> None:
-    """Tell by which policy shared pools are divided, how new the shares are, and how full each column is."""
-    from mizzen.actions.sharing import sharing_of
+    """Tell by which policy shared pools are divided, how new the shares are, how full each column is, and who received its part."""
     from mizzen.views.plane_reads import on_plane
+    from mizzen.views.policies.pool_history import seen
     from mizzen.views.policies.pool_status import status_lines, status_of
-    from runtime.clock import wall_now
 
-    sharing = on_plane(lambda bus, _: sharing_of(bus))
+    found = on_plane(seen)
+    for note in found.notes:
+        tell_note(note, is_json=json)
     if json:
-        tell_json(status_of(sharing, wall_now()))
+        tell_json(status_of(found.sharing, found.at, found.times, found.planner))
     else:
-        tell_lines(status_lines(sharing, wall_now()))
+        tell_lines(status_lines(found.sharing, found.at, found.times, found.planner))
 
 
 def show(
     job: Annotated[
-        str, Parameter(name="JOB", help="One job, by its id: its speed, share and debt in each column.")
+        str,
+        Parameter(
+            name="JOB",
+            help="One job, by its id: its speed, target, time and lag in each column, and its turn.",
+        ),
     ] = "",
     /,
     *,
@@ -105,24 +116,30 @@ def show(
     json: Json = False,
 ) -> None:
     """Show what part of its time each job of a shared pool is to have in each column: a region and a GPU type."""
-    from mizzen.actions.sharing import sharing_of
     from mizzen.views.plane_reads import on_plane, workload_of
     from mizzen.views.policies import pool_status
+    from mizzen.views.policies.pool_history import seen_of_job, sharing_of
 
     if job and jobs:
         raise CommandError("name one job, or --jobs for all", MISUSED)
-    workload = workload_of(job) if job else None
-    sharing = on_plane(lambda bus, _: sharing_of(bus))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if workload is not None:
-        rows = pool_status.job_rows(sharing, workload)
-        lines = pool_status.job_lines(sharing, workload, width)
-    elif jobs:
-        rows, lines = pool_status.jobs_rows(sharing), pool_status.jobs_lines(sharing, width)
+    answer: object
+    if job:
+        workload = workload_of(job)
+        found = on_plane(lambda bus, plane: seen_of_job(bus, plane, workload))
+        for note in found.notes:
+            tell_note(note, is_json=json)
+        columns = pool_status.job_rows(
+            found.sharing, workload, found.times.get(workload), found.chosen, found.at
+        )
+        told = pool_status.job_told(found.sharing, workload, columns, found.run_time)
+        answer, lines = told, pool_status.job_lines(told, width)
     else:
-        rows, lines = pool_status.shares_rows(sharing), pool_status.shares_lines(sharing, width)
+        sharing = on_plane(lambda bus, _: sharing_of(bus))
+        answer = pool_status.jobs_rows(sharing) if jobs else pool_status.shares_rows(sharing)
+        lines = (pool_status.jobs_lines if jobs else pool_status.shares_lines)(sharing, width)
     if json:
-        tell_json(rows)
+        tell_json(answer)
     else:
         tell_lines(lines)
 

@@ -164,6 +164,7 @@ OPERATORS_SAY: Types = (
     regions.ListRegions,
     regions.ReadmitRegion,
     sharing.SetPolicy,
+    sharing.ShowShares,
     starts.ListStarts,
     starts.TestSubmission,
     tenants.ListTenants,
@@ -214,7 +215,7 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
     known = {"region": unit.region} if unit.region else {}
     says += [subjects_said(fleet, kind, known) for kind in SAYS[unit.role]]
     # Followers that no message of others asks for an answer would have no use for it.
-    answers = component.keeps is not None or unit.role in ("auditor", "task_control", "worker")
+    answers = component.keeps is not None or unit.role in ("auditor", "planner", "task_control", "worker")
     return _permissions(fleet, user_of(unit), hears, says, answers=answers)
 
 

@@ -7,20 +7,29 @@ from msgspec.structs import replace
 
 from components.planner.component import Planner
 from core.effects import SolveShares
-from core.events.queue import WorkloadCancelled, WorkloadSubmitted
+from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.events.tenants import EntitlementSet, TenantSet
-from core.messages.sharing import SetShares, SharesSolved, SharesUnsolved
+from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkerName, WorkloadId
-from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.limits import COMMAND_SAY_AGAIN, SHARES_AHEAD, SHARES_LOOK, SHARES_RETRY, SHARES_SPAN
+from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.limits import (
+    COMMAND_SAY_AGAIN,
+    RUN_TIME_DEFAULT,
+    SHARES_AHEAD,
+    SHARES_LOOK,
+    SHARES_RETRY,
+    SHARES_SAID_MAX,
+    SHARES_SPAN,
+)
 from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Entitlement, TenantSettings
+from core.nouns.workload import EndCause, Phase
 from tests.builders import US, US_LOG, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
-from tests.matching import said
+from tests.matching import said, said_once
 
 Start = Callable[..., Machine[Any]]  # Any: a planner's state
 COLUMN = ShareColumn(US, "V100")
@@ -127,6 +136,56 @@ def test_without_a_solver_nothing_is_asked(start: Start) -> None:
     assert [] == asked(machine, seconds(3_600))
 
 
+def shown(machine: Machine[Any]) -> SharesShown:
+    """Return what the planner tells of its solver."""
+    return said_once(machine.hear(ShowShares()), SharesShown)
+
+
+def test_reason_of_a_failure_is_told_to_operators(start: Start) -> None:
+    """How often in a row, why the newest, and when it is tried again; nothing of it once shares are set."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    assert (True, 0, "") == (shown(machine).is_solving, shown(machine).failures, shown(machine).why)
+    machine.hear(SharesUnsolved(one.asked.revision, "w-3: it has 4 GPUs"))
+    assert SharesShown(True, False, 1, "w-3: it has 4 GPUs", SHARES_RETRY) == shown(machine)
+    (one,) = asked(machine, SHARES_RETRY)
+    assert [] == asked(machine, SHARES_SPAN)
+    assert (2, "the solver does not answer") == (shown(machine).failures, shown(machine).why)
+    (one,) = asked(machine, Nanoseconds(2 * SHARES_RETRY))
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    for _ in range(SHARES_SAID_MAX):
+        machine.wait(COMMAND_SAY_AGAIN)
+    assert (3, "the queue does not record the shares that were solved") == (
+        shown(machine).failures,
+        shown(machine).why,
+    )
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    assert (0, "") == (shown(machine).failures, shown(machine).why)
+
+
+def test_missing_solver_is_told_to_operators(start: Start) -> None:
+    """It is not tried again, and says so."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    machine.hear(SharesUnsolved(one.asked.revision, "no solver is installed", is_for_good=True))
+    assert SharesShown(False, False, 1, "no solver is installed", Nanoseconds(-1)) == shown(machine)
+
+
+def test_other_policy_is_solved_at_once_after_failures(start: Start) -> None:
+    """However long the wait after a policy that failed: also if that fails while the other is set already."""
+    machine = a_planner(start)
+    for failures in range(4):
+        (one,) = asked(machine, Nanoseconds(SHARES_RETRY << failures >> 1 if failures else SHARES_LOOK))
+        machine.hear(SharesUnsolved(one.asked.revision, "it is infeasible"))
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("max_throughput"), 1))
+    (one,) = asked(machine)
+    assert "max_throughput" == one.asked.policy
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("makespan"), 2))
+    machine.hear(SharesUnsolved(one.asked.revision, "it is infeasible"))
+    (one,) = asked(machine, Nanoseconds(1))
+    assert ("makespan", 0) == (one.asked.policy, shown(machine).failures)
+
+
 def test_policy_that_reads_time_is_solved_before_each_round(start: Start) -> None:
     """G8: by job, with the steps that are left and the age; once for each round that begins, and in time for it."""
     machine = a_planner(start)
@@ -142,6 +201,36 @@ def test_policy_that_reads_time_is_solved_before_each_round(start: Start) -> Non
     assert [] == asked(machine, Nanoseconds(ROUND_SPAN - SHARES_AHEAD - seconds(1)))
     (one,) = asked(machine, seconds(1))
     assert one.asked.classes[0].age > seconds(300)
+
+
+def test_steps_that_nobody_told_are_expected(start: Start) -> None:
+    """A job without `steps` has those of its predicted run time at its fastest type, and less what it saved; `makespan` is solved all the same."""
+    machine = start(Planner((US,)))
+    machine.fact(US_LOG, pool_nodes(2))
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("makespan"), 1))
+    for number, steps in ((1, 0), (2, 600)):
+        speeds = {"V100": 9_000_000, "K80": 3_000_000}
+        machine.fact(GLOBAL_LOG, submitted(number, spec=shared(number, speeds=speeds, steps=steps)))
+    (one,) = asked(machine)
+    expected = 9 * RUN_TIME_DEFAULT // SECOND
+    assert [expected, 600] == [job.steps for job in one.asked.classes]
+    assert "highs" in solved(one).by.lower()
+    saved = AttemptClosed(WorkloadId("w-1"), 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=100)
+    machine.fact(GLOBAL_LOG, saved)
+    machine.hear(SharesUnsolved(one.asked.revision, "again"))
+    (one,) = asked(machine, SHARES_RETRY)
+    assert expected - 100 == one.asked.classes[0].steps
+
+
+def test_more_steps_are_saved_than_were_told(start: Start) -> None:
+    """The job counts as having one step left, and the policy is solved."""
+    machine = a_planner(start)
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("sjf"), 1))
+    saved = AttemptClosed(WorkloadId("w-1"), 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=9_001)
+    machine.fact(GLOBAL_LOG, saved)
+    (one,) = asked(machine)
+    assert [1] == [job.steps for job in one.asked.classes]
+    assert solved(one).classes
 
 
 def test_nobody_is_left(start: Start) -> None:

@@ -211,7 +211,7 @@ def test_notes_of_policies_are_told(trace: str, capsys: Captured) -> None:
     path.with_name("speeds.yaml").write_text(speeds)
     words = ("compare", trace, "--workers", "1", "--policies", "fifo,min_cost", "--gpus")
     lines = told(capsys, *words, "v100=2,h100=2").splitlines()
-    note = "min_cost: h100 in here: its price is not known, so it counts as 0.74 dollars of a GPU for an hour, as the dearest does"
+    note = "min_cost: h100 in here: its price is not known, so one GPU for an hour counts as 0.74 dollars, as much as the dearest"
     assert [note] == [line for line in lines if line.startswith("min_cost: ") and "price" in line]
     assert not any("cannot be kept" in line for line in lines)
     found = json.loads(told(capsys, *words, "v100=1,h100=2,b200=1,l4=1,a10=1", "--json"))["policies"]

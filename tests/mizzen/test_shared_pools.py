@@ -1,37 +1,50 @@
 """`mizzen policy set`, `status` and `show`: options, a real queue that is told, and shared pools as people see them."""
 
+from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from core.estimating.prediction import PredictedBy
+from core.events.queue import AttemptClosed
 from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
-from core.messages.sharing import SetPolicy
+from core.messages.queue import RunTimeTold
+from core.messages.sharing import SetPolicy, SharesShown
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.sharing import (
     ISOLATED,
     ROUND_SPAN,
+    WHOLE,
     ClassShares,
     PoolShares,
     ShareColumn,
     SharingSettings,
 )
+from core.nouns.workload import EndCause, Phase
 from core.sharing.classes import class_of
-from mizzen.actions.sharing import SharingWish, set_sharing, sharing_of, sharing_wish_of
+from mizzen.actions.sharing import SharingWish, set_sharing, sharing_wish_of
 from mizzen.actions.workloads import TRIES_MAX
+from mizzen.cli import main
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.policies.pool_history import sharing_of
 from mizzen.views.policies.pool_status import (
     job_lines,
+    job_rows,
+    job_told,
     jobs_lines,
     shares_lines,
     shares_problem,
     status_lines,
     status_of,
 )
+from mizzen.views.policies.received_time import JobTime
+from mizzen.views.policies.round_choice import ChosenRound, Turn
 from tests.builders import US, submitted
 from tests.components.support.job_queue import W1
 from tests.components.support.shared_pool import shared
@@ -53,6 +66,10 @@ def test_options_change_what_they_name() -> None:
     wish = sharing_wish_of("", "2m", "0.5", "maps=1.5, web=1")
     assert SharingWish(None, seconds(120), 500_000, {"maps": 1_500, "web": 1_000}) == wish
     assert {} == sharing_wish_of("", "", "", "none").on(was).entity_weights
+    paired = sharing_wish_of("", "", "", "", "on").on(was)
+    assert replace(was, has_pairs=True) == paired
+    assert sharing_wish_of("fifo", "", "", "").on(paired).has_pairs, "it is not named, so it stays"
+    assert was == sharing_wish_of("", "", "", "", "off").on(paired)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +93,30 @@ def test_mistakes_are_named(options: tuple[str, str, str, str], named: str) -> N
     assert MISUSED == wrong.value.exit_code
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("policy", "set", "fifo", "--policy", "sjf"), "--policy: fifo is named too"),
+        (("policy", "set", "--policy", "max_mni"), "did you mean `max_min`"),
+        (("policy", "set", "--space-sharing", "maybe"), "space-sharing"),
+        (("policy", "statsu"), "statsu"),
+    ],
+)
+def test_misuse_is_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the command line, before any plane is looked for."""
+    assert MISUSED == main(words)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("policy",), ("policy", "status")])
+def test_policy_alone_is_its_status(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mizzen policy` asks the same of the plane as `mizzen policy status`."""
+    asked: list[bool] = []
+    monkeypatch.setattr("mizzen.commands.policy.status", lambda *, json=False: asked.append(json))
+    assert 0 == main([*words, "--json"])
+    assert [True] == asked
+
+
 @virtual
 async def test_policy_is_set(place: Place) -> None:
     """It is a fact with who asked; once more when somebody was quicker; a length that cannot be is refused."""
@@ -93,6 +134,8 @@ async def test_policy_is_set(place: Place) -> None:
     done = await set_sharing(quicker, SharingWish(stay=0))
     assert (SharingSettings("fifo", seconds(61), 0), 3) == (done.settings, done.revision)
     assert done.settings == (await sharing_of(plane.bus)).settings
+    with pytest.raises(RequestRefused, match="has_pairs: two jobs cannot share the same GPUs yet"):
+        await set_sharing(plane.bus, SharingWish(has_pairs=True))
     with pytest.raises(RequestRefused, match="round_span"):
         await set_sharing(plane.bus, SharingWish(round_span=seconds(1)))
     always: Any = Quicker(plane.bus, SetPolicy, other, TRIES_MAX)  # Any: as above
@@ -112,18 +155,46 @@ def pooled(*events: Any) -> Sharing:  # Any: events
 
 def test_status_tells_how_new_the_shares_are() -> None:
     """From none to a planner's, which grow old; each with what an operator does."""
-    assert "start a planner" in shares_problem(pooled())
+    at_rest = SharesShown(True, False, 0, "", seconds(-1))
+    assert "equal part; no planner answers: the fleet file starts one" in shares_problem(pooled(), None)
     equal = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), ISOLATED)
-    assert "equal part" in shares_problem(pooled(SharesSet(equal)))
+    solving = replace(at_rest, is_solving=True)
+    assert "owed an equal part; the planner is at work" in shares_problem(pooled(SharesSet(equal)), solving)
     shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
-    assert "" == shares_problem(pooled(SharesSet(shares, policy="max_min")))
+    new = pooled(SharesSet(shares, policy="max_min"))
+    assert ["", ""] == [shares_problem(new, one) for one in (at_rest, None)]
     late = pooled(SharesSet(shares, policy="max_min"), submitted(3, spec=shared(speeds=SPEEDS)))
-    assert "they are 1 changes old" in shares_problem(late)
+    assert "they are 1 change old, until a planner tells newer ones" == shares_problem(late, at_rest)
     other = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("fifo"), 1))
-    assert "until a planner tells those of fifo" in shares_problem(other)
+    assert "until a planner tells those of fifo" in shares_problem(other, at_rest)
     empty = GlobalImage.empty(("sharing",)).sharing
-    assert "" == shares_problem(empty)
-    assert "none has begun" in "\n".join(status_lines(empty, Instant(0)))
+    assert "" == shares_problem(empty, None)
+    assert "none has begun" in "\n".join(status_lines(empty, Instant(0), {}))
+
+
+@pytest.mark.parametrize(
+    ("planner", "said"),
+    [
+        (None, "no planner answers"),
+        (SharesShown(False, False, 1, "", seconds(-1)), "install Mizzen with the extra `planner`"),
+        (
+            SharesShown(True, False, 1, "it took longer than 28 s", seconds(15)),
+            "the planner failed once, and tries again in 0:15: it took longer than 28 s",
+        ),
+        (
+            SharesShown(True, True, 3, "it gives what there is not: us/V100", seconds(30)),
+            "the planner failed 3 times in a row: it gives what there is not: us/V100",
+        ),
+    ],
+)
+def test_status_tells_why_shares_are_not_solved(planner: SharesShown | None, said: str) -> None:
+    """A planner or a solver that is missing, slow or wrong: one sentence each, also in JSON."""
+    shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
+    sharing = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("allox"), 1))
+    found = status_of(sharing, Instant(0), {}, planner)["shares"]
+    assert said in found["problem"]
+    assert (planner is None) == (found["planner"] is None)
+    assert any(said in line for line in status_lines(sharing, Instant(0), {}, planner))
 
 
 def test_shares_and_jobs_are_told() -> None:
@@ -138,7 +209,10 @@ def test_shares_and_jobs_are_told() -> None:
         PicksAdded((V100,), {W1: 0}),
     )
     now = Instant(number * ROUND_SPAN + 60 * SECOND)
-    found = status_of(sharing, now)
+    times = {
+        W1: JobTime("ads", CLASS, 1, since=now - 100, due={"us/V100": 50 * WHOLE}, received={"us/V100": 40})
+    }
+    found = status_of(sharing, now, times)
     assert (number, 300.0, 1, 2) == (
         found["round"],
         found["next_round_seconds"],
@@ -148,9 +222,13 @@ def test_shares_and_jobs_are_told() -> None:
     assert [("us/V100", 1, 1), ("us/K80", 4, 0)] == [
         (one["column"], one["gpus"], one["picked_gpus"]) for one in found["columns"]
     ]
-    text = "\n".join(status_lines(sharing, now))
+    text = "\n".join(status_lines(sharing, now, times))
     assert "max_min, in rounds of 6m, staying is worth 2 rounds" in text
     assert "5; the next begins in 5:00" in text
+    lines = [line.split() for line in text.splitlines()]
+    figures = ["1", "50.0%", "40.0%", "0.80"]
+    assert [["TENANT", "JOBS", "TARGET", "RECEIVED", "FAIRNESS"], ["ads", *figures]] == lines[-5:-3]
+    assert ([*CLASS.split(), *figures], 0.8) == (lines[-1], found["tenants"][0]["fairness"])
     head, row = shares_lines(sharing, None)
     assert ["CLASS", "GPUS", "JOBS", "us/V100", "us/K80"] == head.split()
     assert ["1", "2", "50.0%", "12.5%"] == row.split()[-4:]
@@ -161,9 +239,43 @@ def test_shares_and_jobs_are_told() -> None:
     )
     assert "us/K80 +0.12, us/V100 +0.50" in first
     assert "waits" in second
-    head, fast, slow = job_lines(sharing, W1, None)
-    assert ["COLUMN", "STEPS/S", "SPEED", "SHARE", "OWED"] == head.split()
-    assert ["us/V100", "9", "told", "50.0%", "+0.50", "picked"] == fast.split()
-    assert ["us/K80", "9", "guessed", "12.5%", "+0.12"] == slow.split(), "as fast as the slowest that is told"
+    time = JobTime("ads", CLASS, 1, since=now - 100, received={"us/V100": 40})
+    order = [(WorkloadId("w-2"), "us/V100"), (W1, "us/V100"), (W1, "us/K80")]
+    turns = {one: Turn(inf, float(place), 0, one[0]) for place, one in enumerate(order)}
+    chosen = ChosenRound(number, 9, now, {"us/V100": 1}, {W1: 1}, turns, {}, {}, is_alike=True)
+    rows = job_rows(sharing, W1, time, chosen, now)
+    named, steps, _, head, fast, slow = job_lines(job_told(sharing, W1, rows, None), None)
+    assert [f"w-1, of class {CLASS}", "steps: 0 saved; it told none"] == [named, steps]
+    assert ["COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN"] == head.split()
+    assert ["us/V100", "9", "told", "50.0%", "40.0%", "+0.50", "2", "of", "3", "picked"] == fast.split()
+    guessed = ["us/K80", "9", "guessed", "12.5%", "0.0%", "+0.12", "3", "of", "3"]
+    assert guessed == slow.split(), "as fast as the slowest that is told"
+    bare = job_told(sharing, W1, job_rows(sharing, W1, None, None, now), None)
+    assert ["us/V100", "9", "told", "50.0%", "-", "+0.50", "-", "picked"] == job_lines(bare, None)[-2].split()
     with pytest.raises(CommandError, match="no job of a shared pool"):
-        job_lines(sharing, WorkloadId("w-9"), None)
+        job_rows(sharing, WorkloadId("w-9"), None, None, now)
+
+
+@pytest.mark.parametrize(
+    ("steps", "saved", "run_time", "said"),
+    [
+        (900, 450, None, "450 of 900 saved"),
+        (900, 950, None, "950 saved, more than the 900 that it told: it counts as having one left"),
+        (0, 5, None, "5 saved; it told none"),
+        (
+            0,
+            5,
+            RunTimeTold(seconds(100), PredictedBy.FAMILY),
+            "5 saved; it told none, and counts as having 900, to judge by earlier runs of its family",
+        ),
+        (900, 0, RunTimeTold(seconds(100), PredictedBy.FAMILY), "0 of 900 saved"),
+    ],
+)
+def test_steps_of_a_job_are_told(steps: int, saved: int, run_time: RunTimeTold | None, said: str) -> None:
+    """Those that it told, or that are expected of it, and from what; and what is made of fewer than are saved."""
+    image = GlobalImage.empty(("sharing",))
+    closed = AttemptClosed(W1, 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=saved)
+    for sequence, event in enumerate((submitted(spec=shared(speeds=SPEEDS, steps=steps)), closed), 1):
+        image.fold(Fact(GLOBAL_LOG, sequence, Instant(sequence), "cause", "actor", event, Instant(sequence)))
+    told = job_told(image.sharing, W1, [], run_time)
+    assert f"steps: {said}" == job_lines(told, None)[1]

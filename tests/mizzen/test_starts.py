@@ -49,6 +49,8 @@ def test_table_of_starts() -> None:
         replace(row(1), duration=seconds(7_200)),
         replace(row(2), promised_in=seconds(60)),
         row(3, None),
+        replace(row(4, None), round_in=seconds(90)),
+        replace(row(5, None), round_in=Nanoseconds(0)),
     )
     errors = {
         "family": PredictionError(12, 1_834),
@@ -63,6 +65,8 @@ def test_table_of_starts() -> None:
         "w-1  train  ml         3    16  2026-03-02T00:02Z  12:00  4:00-40:00  2:00:00  no_capacity",
         "w-2  train  ml         3    16  2026-03-01T23:51Z   1:00    promised        -  no_capacity",
         "w-3  train  ml         3    16  -                      -           -        -  no_capacity",
+        "w-4  train  ml         3    16  2026-03-01T23:51Z   1:30  next round        -  no_capacity",
+        "w-5  train  ml         3    16  2026-03-01T23:50Z   0:00  this round        -  no_capacity",
         "and 7 more behind them",
         "",
         "bands held 81 % of the last 500 starts; they are drawn to hold 80 %",
@@ -70,6 +74,14 @@ def test_table_of_starts() -> None:
         "GPUs: 7 of 9 recurring workloads asked for as many of the type as was predicted",
         "datasets: of 8 that recurring workloads read 6 were predicted, and 1 that they did not",
     ] == lines
+
+
+def test_outcome_of_a_job_of_a_shared_pool() -> None:
+    """Rounds decide: no start is estimated, and no workload stands ahead of it."""
+    prediction = Prediction(seconds(3_600), PredictedBy.DEFAULT)
+    first, *_ = outcome_of(SubmissionTested(0, (RegionName("eu"),), None, prediction, round_in=seconds(90)))
+    assert first.endswith("it may be picked from the next round on, which begins in 1:30")
+    assert "ahead" not in first
 
 
 def test_nothing_to_tell_yet() -> None:

@@ -170,10 +170,17 @@ async def test_shares_are_solved_in_a_process() -> None:
 async def test_shares_that_are_not_solved_are_told() -> None:
     """A policy that nobody knows, a process that dies, one that hangs, and one that gives what there is not."""
     say = "import sys, msgspec; from runtime.planning.sharing_worker import *; "
+    # Both jobs have all of their time on the one H100.
+    too_much = (
+        "import sys, numpy as np; from core.sharing.problem import Shares; from runtime.planning.sharing_worker import *; "
+        "alone = np.array([[1_000_000, 0]]); none = np.zeros((0, 2), dtype=np.int64); "
+        "sys.stdout.buffer.write(frame_of(Answered(Shares(alone, none, by='wrong'))))"
+    )
     cases = {
         "lottery": (solving.SHARES_WORKER, LONG, "lottery"),
         "exit code 3": (("-c", "raise SystemExit(3)"), LONG, "max_min"),
         "longer than": (("-c", "import time; time.sleep(60)"), Nanoseconds(SPARE + seconds(0.5)), "max_min"),
+        "it gives what there is not": (("-c", too_much), LONG, "max_min"),
         "exit code 1": (("-c", say + "raise ValueError('no')"), LONG, "max_min"),
     }
     for why, (command, span, policy) in cases.items():

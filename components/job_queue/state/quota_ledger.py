@@ -23,6 +23,7 @@ from core.rules.quota import (
     Running,
     borrowed_max,
     entitled_to,
+    has_spent,
     kept_before,
     reclassify,
     settings_of,
@@ -184,10 +185,7 @@ class QuotaLedger:
 
     def is_spent(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> bool:
         """Return whether a tenant's GPU-hours of this period are used up."""
-        row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
-        if row is None or row.budget is None or used is None:
-            return False
-        return used.used_at(now) >= row.budget.gpu_hours * GPU_HOUR
+        return has_spent(tenant, tenants, usage, now)
 
     def turns_at(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> Instant | None:
         """Return when a tenant's budget will be spent at its present rate, or its next period begins, if earlier."""

@@ -70,7 +70,7 @@ def _prices(problem: SharingProblem) -> tuple[Floats, tuple[str, ...]]:
         if column.price <= 0
     ]
     notes = tuple(
-        f"{name}: its price is not known, so it counts as {highest:g} dollars of a GPU for an hour, as the dearest does"
+        f"{name}: its price is not known, so one GPU for an hour counts as {highest:g} dollars, as much as the dearest"
         for name in without
     )
     return np.where(prices > 0, prices, highest), notes

@@ -9,14 +9,17 @@ from bus.port import Bus
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.images.capacity import Capacity, Columns
 from core.images.versions import VERSIONS
-from core.nouns.ids import GLOBAL_LOG
+from core.nouns.ids import GLOBAL_LOG, LogName
 from mizzen.connect.plane import fetch_image
 from mizzen.terminal.output import MISUSED, CommandError, explained
-from mizzen.views.logs.log_source import image_name_of
+from mizzen.views.logs.log_source import SUFFIX, image_name_of
 from mizzen.views.logs.replay import folded
-from mizzen.views.plane_reads import check_log
+from mizzen.views.plane_reads import check_log, each_from
 from store.errors import LogError
 from store.sqlite import SqliteStore
+
+FACTS_MAX = 200_000
+"""Facts of a log that are folded for one answer, where the log's file is not here: some seconds' worth."""
 
 
 def sections_of(log: str, section: str) -> tuple[str, ...]:
@@ -45,6 +48,31 @@ async def image_in_file(path: Path, at: int, sections: tuple[str, ...]) -> tuple
             image, sequence = kept, snapshot.head.sequence
     image, sequence = folded(path, at, image, sequence)
     return type(image)({name: image.sections[name] for name in sections or image.sections}), sequence
+
+
+async def image_at(
+    bus: Bus, log: LogName, sequence: int, sections: tuple[str, ...], directory: Path | None
+) -> Image:
+    """Return these sections at a sequence of a running plane's log. Raises CommandError.
+
+    directory   where the plane keeps its logs' files, if that is here
+    """
+    path = directory / f"{log}{SUFFIX}" if directory is not None else None
+    if path is not None and path.is_file() and sequence:
+        image, _ = await image_in_file(path, sequence, sections)
+        return image
+    check_count(log, sequence)
+    image = empty_image(log, sections)
+    if sequence:
+        async for fact in each_from(bus, log, 1, sequence):
+            image.fold(fact)
+    return image
+
+
+def check_count(log: LogName, count: int) -> None:
+    """Raise CommandError if so many facts of a log, whose file is not here, are too many to be asked for."""
+    if count > FACTS_MAX:
+        raise CommandError(f"the file of {log} is not here, and {count} facts are too many to ask for")
 
 
 async def image_on_plane(bus: Bus, log: str, sections: tuple[str, ...]) -> tuple[Image, int]:

@@ -1,22 +1,32 @@
 """Shared pools for people: their settings, how new the shares are, the shares themselves, and which job runs where and is owed what."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
 
-from core.images.sharing import SharedClass, Sharing
+from core.estimating.prediction import PredictedBy
+from core.images.sharing import Measured, SharedClass, Sharing
+from core.messages.queue import RunTimeTold
+from core.messages.sharing import SharesShown
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.sharing import ISOLATED, WHOLE, SharingSettings
+from core.rules.expected_steps import steps_in
 from core.sharing.policies import POLICIES
 from mizzen.jobs.values import span_text
 from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, time_text
+from mizzen.views.policies.received_time import JobTime, Part, parts_of
+from mizzen.views.policies.round_choice import ChosenRound
 
 NOTHING = "-"
+FIGURES = ("JOBS", "TARGET", "RECEIVED", "FAIRNESS")
+MEASURED, TOLD, GUESSED = "measured", "told", "guessed"
+Times = Mapping[WorkloadId, JobTime]
 
 
 def settings_text(settings: SharingSettings) -> str:
@@ -27,28 +37,53 @@ def settings_text(settings: SharingSettings) -> str:
     return (
         f"{settings.policy}, in rounds of {span_text(settings.round_span)}, "
         f"staying is worth {settings.stay / WHOLE:g} rounds{f', entities: {weights}' if weights else ''}"
+        f"{', two jobs may share a GPU' if settings.has_pairs else ''}"
     )
 
 
-def shares_problem(sharing: Sharing) -> str:
-    """Return why rounds do not go by the newest shares of the policy that is set; empty: they do."""
+def shares_problem(sharing: Sharing, planner: SharesShown | None) -> str:
+    """Return why rounds do not go by the newest shares of the policy that is set, or how solving these failed; empty: neither is so.
+
+    planner   what the planner told of its solver; None: none answers
+    """
     if not sharing.jobs:
         return ""
+    stands, behind = "", sharing.changes - sharing.shares.changes
     if sharing.shares.by in ("", ISOLATED):
-        return (
-            "no planner has told shares, and each job is owed an equal part: start a planner, or look for "
-            "`shares_unsolved` in its log"
+        stands = "no planner has told shares, and each job is owed an equal part"
+    elif sharing.policy != sharing.settings.policy:
+        stands = f"they are of the policy {sharing.policy}, until a planner tells those of {sharing.settings.policy}"
+    elif behind:
+        stands = f"they are {behind} change{'s' if behind > 1 else ''} old, until a planner tells newer ones"
+    elif planner is None or not planner.failures:
+        return ""
+    return "; ".join(text for text in (stands, _planner_text(planner)) if text)
+
+
+def _planner_text(planner: SharesShown | None) -> str:
+    if planner is None:
+        return "no planner answers: the fleet file starts one with `planner: true`"
+    if not planner.has_solver:
+        return "the planner has no solver: install Mizzen with the extra `planner` where it runs"
+    if planner.failures:
+        times = "once" if planner.failures == 1 else f"{planner.failures} times in a row"
+        again = (
+            ""
+            if planner.again_in < 0 or planner.is_solving
+            else f", and tries again in {time_text(planner.again_in)}"
         )
-    if sharing.policy != sharing.settings.policy:
-        return f"they are of the policy {sharing.policy}, until a planner tells those of {sharing.settings.policy}"
-    behind = sharing.changes - sharing.shares.changes
-    if behind:
-        return f"they are {behind} changes old, until a planner tells newer ones"
-    return ""
+        return f"the planner failed {times}{again}: {planner.why}"
+    return "the planner is at work" if planner.is_solving else ""
 
 
-def status_of(sharing: Sharing, now: Instant) -> dict[str, Any]:
-    """Return the state of shared pools as plain tables; times are seconds."""
+def status_of(
+    sharing: Sharing, now: Instant, times: Times, planner: SharesShown | None = None
+) -> dict[str, Any]:
+    """Return the state of shared pools as plain tables; times are seconds.
+
+    times     of each job, until now (mizzen/views/policies/received_time.py)
+    planner   as in `shares_problem`
+    """
     span = sharing.settings.round_span
     used = Counter[str]()
     for workload, pick in sharing.picks.items():
@@ -63,7 +98,10 @@ def status_of(sharing: Sharing, now: Instant) -> dict[str, Any]:
             "revision": sharing.shares.revision,
             "policy": sharing.policy,
             "by": sharing.shares.by,
-            "problem": shares_problem(sharing),
+            "problem": shares_problem(sharing, planner),
+            "planner": None
+            if planner is None
+            else {name: one for name, one in to_builtins(planner).items() if name != "type"},
         },
         "jobs": len(sharing.jobs),
         "classes": len(sharing.classes),
@@ -73,12 +111,20 @@ def status_of(sharing: Sharing, now: Instant) -> dict[str, Any]:
             {"column": column.name, "gpus": gpus, "picked_gpus": used[column.name]}
             for column, gpus in zip(sharing.shares.columns, sharing.shares.gpus, strict=True)
         ],
+        "tenants": _parts_told(parts_of(((one.tenant, one) for one in times.values()), now)),
+        "received": _parts_told(parts_of(((one.kind, one) for one in times.values()), now)),
     }
 
 
-def status_lines(sharing: Sharing, now: Instant) -> list[str]:
-    """Return the state of shared pools."""
-    found = status_of(sharing, now)
+def _parts_told(parts: list[Part]) -> list[dict[str, Any]]:
+    return [{**to_builtins(one), "fairness": one.fairness} for one in parts]
+
+
+def status_lines(
+    sharing: Sharing, now: Instant, times: Times, planner: SharesShown | None = None
+) -> list[str]:
+    """Return the state of shared pools, and what tenants and classes of jobs received."""
+    found = status_of(sharing, now, times, planner)
     begins = f"{found['round']}; the next begins in {time_text(-now % sharing.settings.round_span)}"
     shares = found["shares"]
     rows = [
@@ -100,7 +146,16 @@ def status_lines(sharing: Sharing, now: Instant) -> list[str]:
         for one in found["columns"]
     ]
     width = max(len(name) for name, _ in rows) + 2
-    return [f"{name:<{width}}{text}" for name, text in rows if text]
+    lines = [f"{name:<{width}}{text}" for name, text in rows if text]
+    for head, parts in (("TENANT", found["tenants"]), ("CLASS", found["received"])):
+        if parts:
+            lines += ["", *columns_text((head, *FIGURES), [_part_cells(one) for one in parts], None, FIGURES)]
+    return lines
+
+
+def _part_cells(one: dict[str, Any]) -> tuple[str, ...]:
+    fairness = NOTHING if one["fairness"] is None else f"{one['fairness']:.2f}"
+    return one["name"], str(one["jobs"]), f"{one['target']:.1%}", f"{one['received']:.1%}", fairness
 
 
 def shares_rows(sharing: Sharing) -> list[dict[str, Any]]:
@@ -168,8 +223,14 @@ def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
     return columns_text(("JOB", "CLASS", "STATE", "COLUMN", "OWED"), rows, width)
 
 
-def job_rows(sharing: Sharing, workload: WorkloadId) -> list[dict[str, Any]]:
-    """Return one job's columns: its speed there and whether somebody told it, its share, and the rounds it is owed. Raises CommandError."""
+def job_rows(
+    sharing: Sharing, workload: WorkloadId, time: JobTime | None, chosen: ChosenRound | None, now: Instant
+) -> list[dict[str, Any]]:
+    """Return one job's columns: its speed there and whose word that is, its target, the part received, its lag, and its turn. Raises CommandError.
+
+    time     what it received, until now; None: not known
+    chosen   the newest round
+    """
     if workload not in sharing.jobs:
         raise CommandError(
             f"{workload} is no job of a shared pool, or has ended; `mizzen policy show --jobs` lists them"
@@ -177,47 +238,98 @@ def job_rows(sharing: Sharing, workload: WorkloadId) -> list[dict[str, Any]]:
     name = sharing.jobs[workload].kind
     kind, shares = sharing.classes[name], sharing.targets_of(workload)
     measured = sharing.measured.get(kind.speed_key)
+    turns = list(chosen.turns) if chosen is not None else []
+    span = now - time.since if time is not None and time.since else 0
     rows = []
     for column in sharing.shares.columns:
         gpu_type, _ = gpu_type_of(column.gpu_type)
         if not kind.takes(column):
             continue
+        mine = workload, column.name
         rows.append(
             {
                 "column": column.name,
                 "steps_per_second": sharing.speed(name, gpu_type),
-                "speed": "measured"
-                if measured is not None and gpu_type in measured.speeds
-                else "told"
-                if gpu_type in kind.speeds
-                else "guessed",
-                "share": shares.get(column.name, 0) / WHOLE,
-                "owed": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
+                "speed": _word_for(gpu_type, kind, measured),
+                "target": shares.get(column.name, 0) / WHOLE,
+                "received": time.received.get(column.name, 0) / span
+                if time is not None and span > 0
+                else None,
+                "lag": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
+                "turn": turns.index(mine) + 1 if mine in turns else None,
+                "turns": len(turns),
                 "picked": workload in sharing.picks and sharing.picks[workload].column == column.name,
             }
         )
     return rows
 
 
-def job_lines(sharing: Sharing, workload: WorkloadId, width: int | None) -> list[str]:
-    """Return one job's columns as a table. Raises CommandError."""
-    rows = [
+def job_told(
+    sharing: Sharing, workload: WorkloadId, rows: list[dict[str, Any]], run_time: RunTimeTold | None
+) -> dict[str, Any]:
+    """Return one job as JSON has it: its class, its steps, and its columns from `job_rows`.
+
+    run_time   as predicted; None: not known
+    """
+    job = sharing.jobs[workload]
+    expected = None if run_time is None or job.steps else steps_in(sharing, workload, run_time.duration)
+    return {
+        "job": workload,
+        "class": job.kind,
+        "steps": {
+            "told": job.steps or None,
+            "saved": job.saved_step,
+            "expected": expected,
+            "by": None if expected is None or run_time is None else run_time.by,
+        },
+        "columns": rows,
+    }
+
+
+def _steps_text(told: int | None, saved: int, expected: int | None, by: PredictedBy | None) -> str:
+    if told is not None and saved > told:
+        return f"{saved} saved, more than the {told} that it told: it counts as having one left"
+    if told is not None:
+        return f"{saved} of {told} saved"
+    if expected is None or by is None:
+        return f"{saved} saved; it told none"
+    return f"{saved} saved; it told none, and counts as having {expected}, to judge by {PREDICTED_BY[by]}"
+
+
+def job_lines(told: dict[str, Any], width: int | None) -> list[str]:
+    """Return one job, with its columns as a table; TURN is its place in the order in which the newest round was chosen."""
+    cells = [
         (
             one["column"],
             f"{one['steps_per_second']:g}",
             one["speed"],
-            f"{one['share']:.1%}",
-            f"{one['owed']:+.2f}",
+            f"{one['target']:.1%}",
+            NOTHING if one["received"] is None else f"{one['received']:.1%}",
+            f"{one['lag']:+.2f}",
+            NOTHING if one["turn"] is None else f"{one['turn']} of {one['turns']}",
             "picked" if one["picked"] else "",
         )
-        for one in job_rows(sharing, workload)
+        for one in told["columns"]
     ]
-    return columns_text(("COLUMN", "STEPS/S", "SPEED", "SHARE", "OWED", ""), rows, width)
+    heads = ("COLUMN", "STEPS/S", "SPEED", "TARGET", "RECEIVED", "LAG", "TURN", "")
+    return [
+        f"{told['job']}, of class {told['class']}",
+        f"steps: {_steps_text(**told['steps'])}",
+        "",
+        *columns_text(heads, cells, width),
+    ]
 
 
 def _owed_text(owed: dict[str, float]) -> str:
     parts: Sequence[str] = [f"{column} {rounds:+.2f}" for column, rounds in sorted(owed.items()) if rounds]
     return ", ".join(parts) or NOTHING
+
+
+def _word_for(gpu_type: str, kind: SharedClass, measured: Measured | None) -> str:
+    """Return whose word a speed is: that of checkpoints, of the user, or of nobody."""
+    if measured is not None and gpu_type in measured.speeds:
+        return MEASURED
+    return TOLD if gpu_type in kind.speeds else GUESSED
 
 
 def _class_of(sharing: Sharing, workload: WorkloadId) -> SharedClass:

@@ -16,17 +16,22 @@ from core.nouns.placement import PAPER_PART, SCORE_PARTS, VICTIM_PARTS, Shortage
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
-from core.nouns.workload import JobSpec, Phase, WorkloadSpec
+from core.nouns.workload import JobSpec, Kind, Phase, WorkloadSpec
+from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.quota_text import held_to_text, level_text, standing_text
 from mizzen.views.phrases.reservation_text import promised_text, unbounded_text
 from mizzen.views.phrases.text import columns_text, gpus_text, instant_text, like_text, nodes_text
+from mizzen.views.policies import round_choice as rounds
+from mizzen.views.policies.pool_history import not_in_round
+from mizzen.views.policies.round_choice import NotInRound
 from mizzen.views.workloads import placement_choice as choosing
 from mizzen.views.workloads.end_causes import Link, chain_of, lately_of
 from mizzen.views.workloads.lookup import Known, known
 from mizzen.views.workloads.placement_choice import Chosen, chosen
 from mizzen.views.workloads.start_estimates import run_time_text, start_text
 from mizzen.views.workloads.story import Attempt, Story
+from runtime.clock import wall_now
 
 INDENT = "  "
 NOT_ASKED = (
@@ -93,6 +98,8 @@ class Explanation(Struct, frozen=True):
     """Why that attempt is on its nodes: as its agent chose, once more."""
     run_time: RunTimeTold | None = None
     """How long it runs, as predicted; only of what has not ended."""
+    round: NotInRound | None = None
+    """Why a job of a shared pool, that waits for a round, is not in the newest."""
 
 
 async def explained(
@@ -121,8 +128,22 @@ async def explained(
         if story.newest is None or is_waiting
         else await chosen(bus, story.newest, found.telling.facts, directory),
         None if live is None else live.run_time,
+        await _not_in_round(bus, found, live, directory) if is_waiting else None,
     )
     return explanation, found
+
+
+async def _not_in_round(
+    bus: Bus, found: Known, live: WorkloadExplained | None, directory: Path | None
+) -> NotInRound | None:
+    story = found.telling.story
+    if story.spec.kind is not Kind.SHARED or (live is not None and live.reason != Reason.WAITS_FOR_ROUND):
+        return None
+    try:
+        return await not_in_round(bus, directory, story.workload)
+    except CommandError as error:
+        found.notes.append(f"why it is not in the newest round is missing: {error}")
+        return None
 
 
 def _award(attempt: Attempt) -> Award:
@@ -228,6 +249,8 @@ def lines_of(explanation: Explanation, story: Story) -> list[str]:
         lines.append(f"{INDENT}it is predicted to run {run_time_text(explanation.run_time)}")
     if explanation.waiting is not None:
         lines += waiting_lines(explanation.waiting, story.spec)
+    if explanation.round is not None:
+        lines += ["", *rounds.lines_of(explanation.round, wall_now())]
     if explanation.award is not None:
         lines += _award_lines(explanation.award)
         if explanation.chosen is not None:

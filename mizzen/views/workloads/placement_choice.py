@@ -31,12 +31,8 @@ from core.placing.diagnosis.replay_choice import (
 from core.placing.placer import SECTIONS
 from mizzen.terminal.output import CommandError
 from mizzen.views.logs import image_view
-from mizzen.views.logs.log_source import SUFFIX
-from mizzen.views.plane_reads import each_from
 from mizzen.views.workloads.story import Attempt
 
-FACTS_MAX = 200_000
-"""Facts of a region that are folded for one answer, where its log's file is not here: some seconds' worth."""
 WORDS = {
     ROOM: "capacity for a task",
     KEPT_FREE: "the capacity that its pool keeps free",
@@ -72,9 +68,10 @@ async def chosen(
     if missing:
         return Chosen(log, Retraced(Outcome.UNKNOWN, sequence, missing))
     try:
-        image = await _image_at(bus, log, sequence, directory)
+        image = await image_view.image_at(bus, log, sequence, SECTIONS, directory)
     except CommandError as error:
         return Chosen(log, Retraced(Outcome.UNKNOWN, sequence, str(error)))
+    assert isinstance(image, RegionImage), log
     return Chosen(log, retraced(image, claim, victims))
 
 
@@ -89,22 +86,6 @@ def _claim_of(attempt: Attempt, facts: Iterable[Fact]) -> tuple[Claim, tuple[Att
             # It was chosen for all of its tasks.
             return replace(event.claim, jobs=jobs_wanted(event.claim.jobs, unplaced)), event.claim.victims
     return None
-
-
-async def _image_at(bus: Bus, log: LogName, sequence: int, directory: Path | None) -> RegionImage:
-    """Raises CommandError."""
-    path = directory / f"{log}{SUFFIX}" if directory is not None else None
-    if path is not None and path.is_file():
-        image, _ = await image_view.image_in_file(path, sequence, ())
-        assert isinstance(image, RegionImage), path
-        return image
-    if sequence > FACTS_MAX:
-        raise CommandError(f"the file of {log} is not here, and {sequence} facts are too many to ask for")
-    image = RegionImage.empty(SECTIONS)
-    if sequence:
-        async for fact in each_from(bus, log, 1, sequence):
-            image.fold(fact)
-    return image
 
 
 # For people.

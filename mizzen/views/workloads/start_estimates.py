@@ -15,20 +15,12 @@ from core.nouns.instant import SECOND
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
 from mizzen.connect.plane import ask
+from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, gpus_text, time_text
 from mizzen.views.workloads.queue_lines import OVER, sentence_of
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "GPUS", "START", "IN", "BAND", "RUNS", "REASON")
 FIGURES = ("PRIO", "GPUS", "IN", "BAND", "RUNS")
-PREDICTED_BY = {
-    PredictedBy.FAMILY: "earlier runs of its family",
-    PredictedBy.TENANT: "its tenant's other work",
-    PredictedBy.SIZE: "work of its size",
-    PredictedBy.FLEET: "all that ran",
-    PredictedBy.DEFAULT: "nothing but a default",
-}
-"""From what a run time is known, for people."""
-assert set(PREDICTED_BY) == set(PredictedBy)
 
 
 async def starts(bus: Bus, tenant: str) -> StartsListed:
@@ -72,10 +64,13 @@ def errors_text(errors: dict[str, PredictionError]) -> str:
 
 
 def _cells(row: ListedStart, now: datetime) -> tuple[object, ...]:
-    """A start that was promised is shown as such, whatever is estimated."""
+    """A start that was promised is shown as such, whatever is estimated; of a job of a shared pool, the round that may pick it."""
     start, within, band = "-", "-", "-"
     if row.promised_in >= 0:
         start, within, band = _moment(now, row.promised_in), time_text(row.promised_in), "promised"
+    elif row.round_in >= 0:
+        start, within = _moment(now, row.round_in), time_text(row.round_in)
+        band = "next round" if row.round_in else "this round"
     elif row.start is not None:
         middle = row.start.middle
         start, within, band = _moment(now, middle), time_text(middle), band_text(row.start)
@@ -126,6 +121,14 @@ def run_time_text(told: RunTimeTold) -> str:
     return f"{text}; {time_text(told.left)} of it are left" if told.left >= 0 else text
 
 
+def _round_text(round_in: int) -> str:
+    """When a job of a shared pool may start, in words."""
+    return (
+        "it would be accepted; idle GPUs of its pool would be given to it at once, and else it may be picked from the next round on, "
+        f"which begins in {time_text(round_in)}"
+    )
+
+
 def outcome_of(tested: SubmissionTested) -> list[str]:
     """What would come of a submission."""
     if tested.start is None:
@@ -138,7 +141,7 @@ def outcome_of(tested: SubmissionTested) -> list[str]:
     others = (
         "no workload waits" if not ahead else f"{ahead} workloads wait" if ahead > 1 else "1 workload waits"
     )
-    lines = [f"{when}; {others} ahead of it"]
+    lines = [f"{when}; {others} ahead of it"] if tested.round_in < 0 else [_round_text(tested.round_in)]
     if tested.standing:
         lines.append(f"it would be {tested.standing} its tenant's quota")
     prediction = tested.prediction

@@ -4,14 +4,24 @@ from typing import Any
 
 import pytest
 
+from core.events.queue import WorkloadSubmitted
 from core.events.region import AttemptEnded
 from core.events.sharing import SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
-from core.messages.queue import HoldWorkload, SetPriority, ShowWorkload, SubmitWorkload, WorkloadShown
+from core.messages.queue import (
+    ExplainWorkload,
+    HoldWorkload,
+    SetPriority,
+    ShowWorkload,
+    SubmitWorkload,
+    WorkloadExplained,
+    WorkloadShown,
+)
+from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
@@ -23,6 +33,7 @@ from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
     a_pool_queue,
     begun,
+    boundary,
     next_round,
     picked,
     pool_nodes,
@@ -30,7 +41,7 @@ from tests.components.support.shared_pool import (
     starts,
     take_turns,
 )
-from tests.matching import facts, said
+from tests.matching import facts, said, said_once
 
 
 def test_job_is_picked_at_once_where_its_pool_is(start: Start) -> None:
@@ -190,6 +201,44 @@ def test_reason_of_a_job_without_a_pick(start: Start) -> None:
     assert "" == reason(queue, W1), "it runs"
     queue.hear(LogSilent(US_LOG))
     assert Reason.REGION_UNREACHABLE == reason(queue, W2)
+
+
+def test_start_of_a_job_is_that_of_a_round(start: Start) -> None:
+    """It has no estimate: a job that is picked starts in this round, and one that is not may start in the next; a held one is not told."""
+    queue = a_pool_queue(start)
+    for number in (1, 2, 3):
+        submit(queue, shared(number))
+    queue.wake()
+    (held,) = queue.state.image.sharing.jobs.keys() - {W1, W2}
+    queue.hear(HoldWorkload(held, 0))
+    found = said_once(queue.hear(ListStarts()), StartsListed)
+    left = boundary(queue) - queue.now
+    assert [(W1, None, 0, 0), (W2, None, left, -1)] == [
+        (row.workload, row.start, row.round_in, row.rank) for row in found.rows
+    ]
+    assert [Reason.WAITING_TURN, Reason.WAITS_FOR_ROUND] == [row.reason for row in found.rows]
+    few = said_once(queue.hear(ListStarts(count_max=1)), StartsListed)
+    assert ([W1], 1) == ([row.workload for row in few.rows], few.more)
+    for asked, tenant in ((ListStarts("others"), ""), (ListStarts(), "others")):
+        assert () == said_once(queue.hear(asked, tenant=tenant), StartsListed).rows
+    queue.hear(LogSilent(US_LOG))
+    found = said_once(queue.hear(ListStarts()), StartsListed)
+    assert (Reason.REGION_UNREACHABLE, -1) == (found.rows[-1].reason, found.rows[-1].round_in)
+
+
+def test_no_start_is_estimated_of_a_job(start: Start) -> None:
+    """Neither at its submission, nor in a test of one, nor while it is picked: so none is judged, and bands of quota work stay as they were."""
+    queue = a_pool_queue(start)
+    tested = said_once(queue.hear(TestSubmission(shared(1), "ada")), SubmissionTested)
+    assert (None, 0, "") == (tested.start, tested.ahead, tested.standing)
+    submit(queue, shared(1))
+    queue.wake()
+    tested = said_once(queue.hear(TestSubmission(shared(2), "ada")), SubmissionTested)
+    assert boundary(queue) - queue.now == tested.round_in
+    explained = said_once(queue.hear(ExplainWorkload(W1)), WorkloadExplained)
+    assert (0, None) == (explained.rank, explained.start)
+    submitted = [fact.event for fact in queue.logs[GLOBAL_LOG] if isinstance(fact.event, WorkloadSubmitted)]
+    assert [None] == [event.start for event in submitted]
 
 
 def reason(machine: Machine[Any], workload: WorkloadId) -> str:

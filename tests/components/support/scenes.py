@@ -46,7 +46,7 @@ from core.messages.queue import (
 )
 from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion
 from core.messages.reserved_starts import ReserveStart
-from core.messages.sharing import SetPolicy, SetShares, SharesSolved, SharesUnsolved
+from core.messages.sharing import SetPolicy, SetShares, SharesSolved, SharesUnsolved, ShowShares
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
@@ -429,6 +429,7 @@ def shares_are_solved(machine: Machine[Any]) -> None:
     ask = asked.asked
     machine.hear(SharesSolved(PoolShares(ask.revision, ask.columns, ask.gpus, changes=ask.changes)))
     machine.wait(COMMAND_SAY_AGAIN)
+    machine.hear(ShowShares())
     command = machine.state.shares.command
     machine.fact(GLOBAL_LOG, SharesSet(command.shares, policy=command.policy, sequence=command.sequence))
     machine.wait(SHARES_LOOK)

@@ -107,7 +107,9 @@ def test_a_type_without_a_price_is_not_free() -> None:
     shares = solve_shares("min_cost", replace(problem, columns=free))
     assert 30.0 / 2.0 * HOUR == pytest.approx(shares.objective)
     assert 1 == len(shares.notes)
-    assert shares.notes[0].startswith("k80 in eu: its price is not known, so it counts as 2 dollars")
+    assert shares.notes[0].startswith(
+        "k80 in eu: its price is not known, so one GPU for an hour counts as 2 dollars"
+    )
     none = tuple(replace(one, price=0.0) for one in problem.columns)
     assert 30.0 * HOUR == pytest.approx(solve_shares("min_cost", replace(problem, columns=none)).objective)
 
