@@ -10,10 +10,12 @@ The choice itself is that of `mizzen policy compare` (core/sharing/rounds.py), o
 owed. It reads capacity as the planner told it with the shares, or else all nodes of the pool.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from components.job_queue.ordering import place
 from components.job_queue.state.auctions import settled
@@ -64,11 +66,11 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
     if number <= sharing.number:
-        return _filled(state, _scene(state, now))
+        return _filled(state, _scene(state, now, is_boundary=False))
     missing = _missing_shares(state, now)
     if missing is not None:
         return Decision((missing,))
-    scene = _scene(state, now)
+    scene = _scene(state, now, is_boundary=True)
     ahead = sharing.at_round(number, now)
     accounts = _Ahead(ahead.lags, ahead.overdue, scene.columns)
     runs = chosen(scene.present, accounts, scene.runs, sharing.settings.stay / ROUND)
@@ -243,10 +245,12 @@ def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant)
     )
 
 
-def _scene(state: QueueState, now: Instant) -> Scene:
+def _scene(state: QueueState, now: Instant, *, is_boundary: bool) -> Scene:
     sharing, columns = state.image.sharing, columns_of(state)
     pooled = _pooled(state, columns, now)
-    problem = pooled.problem
+    kept = _kept(state, pooled, is_boundary=is_boundary)
+    left = (gpus - kept[column.name] for column, gpus in columns.items())
+    problem = replace(pooled.problem, gpus=tuple(max(0, gpus) for gpus in left))
     index = {column.name: place for place, column in enumerate(columns)}
     alone = np.zeros((len(problem.classes), len(columns)), dtype=np.int64)
     for number, members in enumerate(pooled.members):
@@ -260,6 +264,20 @@ def _scene(state: QueueState, now: Instant) -> Scene:
         if job in present.class_of and pick.column in index
     ]
     return Scene(tuple(columns), present, runs)
+
+
+def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[str]:
+    """Return the GPUs, by column, of picks that no choice can take away: of jobs that may not be picked and have not ended yet.
+
+    At a boundary these jobs leave, except out of reach; within a round each keeps its pick.
+    """
+    sharing, kept = state.image.sharing, Counter[str]()
+    present = {job for members in pooled.members for job in members}
+    for job, pick in sharing.picks.items():
+        row = state.image.workloads.rows[job]
+        if job not in present and (not is_boundary or _is_out_of_reach(state, row)):
+            kept[pick.column] += sharing.classes[sharing.jobs[job].kind].gpus
+    return kept
 
 
 def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:

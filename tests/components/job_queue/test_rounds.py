@@ -3,13 +3,21 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.region import AttemptEnded
 from core.events.sharing import SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
-from core.messages.queue import HoldWorkload, SetPriority, ShowWorkload, SubmitWorkload, WorkloadShown
+from core.messages.queue import (
+    CancelWorkload,
+    HoldWorkload,
+    SetPriority,
+    ShowWorkload,
+    SubmitWorkload,
+    WorkloadShown,
+)
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import seconds
@@ -17,7 +25,7 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause
 from core.sharing.accounts import PATIENCE
-from tests.builders import EU_LOG, US, US_LOG, a_job, a_spec, attempt
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, attempt
 from tests.components.support.job_queue import W1, W2, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
@@ -132,6 +140,37 @@ def test_held_job_gives_up_its_pick(start: Start) -> None:
     assert ((W1,), [W2]) == (round_.leaves, list(round_.joins))
     (asked,) = {message.workload for message in said(queue.heard[-1][1], SolicitBid)} or {W2}
     assert W2 == asked
+
+
+def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
+    """A job that is cancelled while it runs keeps its GPUs, and its pick, until its attempt is over; then they go to a job that waits."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    queue.hear(CancelWorkload(W1))
+    submit(queue, shared(2))
+    assert [] == picked(queue.wake())
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.CANCELLED))
+    assert [W2] == picked(queue.wake())
+
+
+def test_pick_of_a_job_out_of_reach_counts_at_a_boundary(start: Start) -> None:
+    """A job that is to go on in another region, and whose own falls silent, stays picked there: nobody else has its GPU meanwhile."""
+    queue = a_job_queue(start, eu=pool_nodes(gpu_type="K80"), us=pool_nodes())
+    submit(queue, replace(shared(1), regions=(EU,)))
+    submit(queue, shared(2))
+    opened = queue.wake()
+    queue.hear(CancelWorkload(W1))
+    starts(queue, opened, W2)
+    for _ in range(10):
+        if begun(next_round(queue)).leaves:
+            break
+    assert f"{EU}/K80" == queue.state.image.sharing.picks[W2].column
+    queue.hear(LogSilent(US_LOG))
+    submit(queue, shared(3))
+    assert [] == picked(queue.wake())
+    round_ = begun(next_round(queue))
+    assert ({}, ()) == (round_.joins, round_.leaves)
 
 
 def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) -> None:
