@@ -298,7 +298,7 @@ def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
     classes = tuple(
         ClassShares(one.name, tuple((place, share) for place, share in enumerate(row) if share))
         for one, row, is_lacking in zip(pooled.problem.classes, equal, lacking, strict=True)
-        if is_lacking
+        if is_lacking or not is_solved
     )
     revision, gpus = sharing.shares.revision, tuple(columns.values())
     # Shares that a solver found stand, and are replaced by the next that it finds: these are only added.

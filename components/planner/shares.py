@@ -72,10 +72,10 @@ class Sharing:
 
     def fold(self, state: PlannerState, fact: Fact) -> None:
         """Follow a fact, after the image has folded it."""
-        if not state.queue.sharing.jobs:
-            return
         if isinstance(fact.event, SharesSet) and not fact.event.is_more:
             state.shares = SharesRow()
+        if not state.queue.sharing.jobs:
+            return
         _look_soon(state, fact.heard_at)
 
     def note(self, state: PlannerState, fact: Fact) -> None:
@@ -83,7 +83,7 @@ class Sharing:
         row = state.shares
         match fact.event:
             case SharesLooked(again_at):
-                row.solving, row.look_at = -1, again_at
+                row.solving, row.look_at, row.failures = -1, again_at, 0
             case SharesAsked(revision, sequence, policy):
                 row.solving, row.sequence, row.policy = revision, sequence, policy
                 row.look_at = after(fact.at, SHARES_SPAN)

@@ -147,3 +147,26 @@ def test_nobody_is_left(start: Start) -> None:
     machine = a_planner(start)
     machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
     assert [] == asked(machine, seconds(60))
+
+
+def test_planner_goes_on_after_shares_that_came_when_nobody_was_left(start: Start) -> None:
+    """The last job ends while its shares are on their way: they are told no more, and the next job has its own."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    assert [] == said(machine.wait(seconds(600)), SetShares)
+    machine.fact(GLOBAL_LOG, a_submission(2))
+    assert 1 == len(asked(machine))
+
+
+def test_planner_goes_on_after_a_failure_when_nobody_was_left(start: Start) -> None:
+    """The last job ends while the planner waits to ask again: the next job is solved for as if nothing had failed."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    machine.hear(SharesUnsolved(one.asked.revision, "it is infeasible"))
+    machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
+    assert [] == asked(machine, seconds(600))
+    machine.fact(GLOBAL_LOG, a_submission(2))
+    assert 1 == len(asked(machine))

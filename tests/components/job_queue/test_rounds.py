@@ -13,6 +13,7 @@ from core.messages.broker import SolicitBid
 from core.messages.queue import (
     CancelWorkload,
     HoldWorkload,
+    ReleaseWorkload,
     SetPriority,
     ShowWorkload,
     SubmitWorkload,
@@ -22,6 +23,7 @@ from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.reasons import Reason
+from core.nouns.sharing import ROUND_SPAN
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause
 from core.sharing.accounts import PATIENCE
@@ -140,6 +142,20 @@ def test_held_job_gives_up_its_pick(start: Start) -> None:
     assert ((W1,), [W2]) == (round_.leaves, list(round_.joins))
     (asked,) = {message.workload for message in said(queue.heard[-1][1], SolicitBid)} or {W2}
     assert W2 == asked
+
+
+def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) -> None:
+    """A class that was on hold when the queue gave out equal parts has its own at the next boundary, and all others keep theirs."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1, weight=2_000))
+    queue.hear(HoldWorkload(W1, 0))
+    submit(queue, shared(2))
+    assert [W2] == picked(queue.wake())
+    queue.hear(ReleaseWorkload(W1, 1))
+    round_ = begun(next_round(queue))
+    targets = queue.state.image.sharing.targets_of
+    assert (queue.now // ROUND_SPAN, {"us/V100": 500_000}) == (round_.number, targets(W1))
+    assert targets(W1) == targets(W2)
 
 
 def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
