@@ -257,6 +257,7 @@ def _scene(state: QueueState, now: Instant, *, is_boundary: bool) -> Scene:
         for name, share in sharing.targets_of(members[0]).items():
             if name in index:
                 alone[number, index[name]] = share
+    alone[problem.speeds <= 0] = 0  # Shares in a column that does not take the class now are nobody's.
     present = Present(problem, pooled.members, Shares(alone, problem.none_together))
     runs = [
         Run((job,), index[pick.column])

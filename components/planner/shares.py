@@ -27,7 +27,7 @@ from core.nouns.limits import (
     SHARES_SPAN,
 )
 from core.nouns.sharing import ShareColumn
-from core.rules.shared_pools import asked_of, open_gpus
+from core.rules.shared_pools import CanRun, asked_of, open_gpus, widest_nodes
 from core.sharing.policies import POLICIES
 
 
@@ -120,7 +120,7 @@ class Sharing:
         columns = columns_of(state)
         if not _is_old(state, columns, now):
             return Decision((SharesLooked(_next_look(state, now)),))
-        asked = asked_of(state.queue.sharing, columns, now)
+        asked = asked_of(state.queue.sharing, columns, now, _can_run(state))
         if asked is None:
             return Decision((SharesLooked(None),))
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)
@@ -151,6 +151,17 @@ def columns_of(state: PlannerState) -> dict[ShareColumn, int]:
         for region, image in sorted(state.regions.items())
         for node_type, gpus in open_gpus(image.capacity).items()
     }
+
+
+def _can_run(state: PlannerState) -> CanRun:
+    """Return whether a node of a column is as wide as a task of a class."""
+    widest = {
+        ShareColumn(region, node_type): gpus
+        for region, image in state.regions.items()
+        for node_type, gpus in widest_nodes(image.capacity).items()
+    }
+    classes = state.queue.sharing.classes
+    return lambda kind, column: classes[kind].gpus <= classes[kind].tasks * widest.get(column, 0)
 
 
 def _is_old(state: PlannerState, columns: dict[ShareColumn, int], now: Instant) -> bool:

@@ -114,11 +114,13 @@ def _by_job(sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId,
     )
 
 
-def asked_of(sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant) -> AskedShares | None:
+def asked_of(
+    sharing: Sharing, columns: Mapping[ShareColumn, int], now: Instant, can_run: CanRun = anywhere
+) -> AskedShares | None:
     """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve."""
     policy = sharing.settings.policy
     is_by_job = policy not in POLICIES or POLICIES[policy].is_by_job
-    pooled = problem_of(sharing, columns, tuple(sharing.jobs), now, is_by_job=is_by_job)
+    pooled = problem_of(sharing, columns, tuple(sharing.jobs), now, is_by_job=is_by_job, can_run=can_run)
     if not pooled.members:
         return None
     classes = tuple(
@@ -173,6 +175,17 @@ def open_gpus(capacity: Capacity) -> dict[str, int]:
                 )
                 found[group.node_type] = found.get(group.node_type, 0) + gpus
     return dict(sorted(found.items()))
+
+
+def widest_nodes(capacity: Capacity) -> dict[str, int]:
+    """Return the GPUs of the widest node of a region's shared pool, by node type: no task is wider than a node."""
+    found: dict[str, int] = {}
+    for row in capacity.workers.values():
+        for group in row.inventory.groups:
+            if group.pool == SHARED_POOL:
+                gpus = group.total.gpu_milli // MILLI
+                found[group.node_type] = max(found.get(group.node_type, 0), gpus)
+    return found
 
 
 def equal_parts(problem: SharingProblem) -> Shares:

@@ -15,7 +15,7 @@ from core.nouns.ids import GLOBAL_LOG, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import COMMAND_SAY_AGAIN, SHARES_AHEAD, SHARES_LOOK, SHARES_RETRY, SHARES_SPAN
 from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
-from tests.builders import US, US_LOG, submitted
+from tests.builders import US, US_LOG, amount, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
 from tests.matching import said
@@ -170,3 +170,15 @@ def test_planner_goes_on_after_a_failure_when_nobody_was_left(start: Start) -> N
     assert [] == asked(machine, seconds(600))
     machine.fact(GLOBAL_LOG, a_submission(2))
     assert 1 == len(asked(machine))
+
+
+def test_column_whose_nodes_are_too_narrow_for_a_task_has_no_share(start: Start) -> None:
+    """Two V100 on a node each have no room for a task of two GPUs, however many nodes there are; two tasks of one have."""
+    machine = a_planner(start, jobs=0)
+    wide = shared(1, speeds={"V100": 9_000_000})
+    (job,) = wide.jobs
+    machine.fact(GLOBAL_LOG, submitted(1, replace(wide, jobs=(replace(job, need=amount(2)),))))
+    assert [] == asked(machine)
+    machine.fact(GLOBAL_LOG, submitted(2, shared(2, tasks=2, speeds={"V100": 9_000_000})))
+    (one,) = asked(machine)
+    assert [2] == [kind.gpus for kind in one.asked.classes]

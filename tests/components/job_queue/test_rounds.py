@@ -19,15 +19,16 @@ from core.messages.queue import (
     SubmitWorkload,
     WorkloadShown,
 )
+from core.messages.sharing import SetShares
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.reasons import Reason
-from core.nouns.sharing import ROUND_SPAN
+from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause
 from core.sharing.accounts import PATIENCE
-from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, attempt
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, amount, attempt
 from tests.components.support.job_queue import W1, W2, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
@@ -156,6 +157,25 @@ def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) ->
     targets = queue.state.image.sharing.targets_of
     assert (queue.now // ROUND_SPAN, {"us/V100": 500_000}) == (round_.number, targets(W1))
     assert targets(W1) == targets(W2)
+
+
+def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> None:
+    """A planner gave a task of two GPUs all of its time on nodes of one: it runs where it can, on GPUs that are idle."""
+    queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
+    wide = shared(1)
+    (job,) = wide.jobs
+    submit(queue, replace(wide, jobs=(replace(job, need=amount(2)),)))
+    opened = queue.wake()
+    sharing = queue.state.image.sharing
+    (name,) = sharing.classes
+    columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
+    given = PoolShares(2, columns, gpus, (ClassShares(name, ((1, WHOLE),)),), "highs", sharing.changes)
+    (event,) = facts(queue.hear(SetShares(given, "max_min", 0)))
+    assert SharesSet(given, policy="max_min") == event
+    round_ = begun(next_round(queue))
+    assert [W1] == picked(opened)
+    assert ({}, ()) == (round_.joins, round_.leaves)
+    assert f"{EU}/K80" == queue.state.image.sharing.picks[W1].column
 
 
 def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
