@@ -33,7 +33,7 @@ from core.invariants.control import check_control
 from core.invariants.data import check_data
 from core.invariants.moves import check_move
 from core.invariants.quota import check_quota
-from core.invariants.sharing import SharedBook, check_border, check_received, check_sharing, check_targets
+from core.invariants.sharing import SharedBook, check_border, fold_checked
 from core.messages.auditor import (
     AcknowledgeViolations,
     AuditShown,
@@ -315,15 +315,9 @@ class Auditor:
             self._keep(state, Violation(2, fact.log, fact.sequence, text))
         for text in check_quota(fact, image):
             self._keep(state, Violation(4, fact.log, fact.sequence, text))
-        book = state.shared
-        assert book is not None, "known with the image"
-        for text in (*check_sharing(fact, image), *check_targets(fact, image, book)):
+        assert state.shared is not None, "known with the image"
+        for text in fold_checked(fact, image, state.shared):
             self._keep(state, Violation(4, fact.log, fact.sequence, text))
-        book.look(fact, image.sharing)
-        image.fold(fact)
-        for text in check_received(fact, image, book):
-            self._keep(state, Violation(4, fact.log, fact.sequence, text))
-        book.hear(fact)
 
     def _check_region(self, state: AuditorState, fact: Fact, region: RegionName, image: RegionImage) -> None:
         queue = None if state.rests_on else state.queue

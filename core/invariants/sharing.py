@@ -75,6 +75,16 @@ class SharedBook:
                 self.named = self.named | names if is_more else names
 
 
+def fold_checked(fact: Fact, image: GlobalImage, book: SharedBook) -> list[str]:
+    """Fold a fact of the queue into its image and the book, and return the violations that the fact causes in shared pools."""
+    found = [*check_sharing(fact, image), *check_targets(fact, image, book)]
+    book.look(fact, image.sharing)
+    image.fold(fact)
+    found += check_received(fact, image, book)
+    book.hear(fact)
+    return found
+
+
 def check_received(fact: Fact, after: GlobalImage, book: SharedBook) -> list[str]:
     """Return violations by lags that fell by more than the time that passed, after a fact is folded and before the book hears of it.
 
