@@ -33,6 +33,7 @@ from core.invariants.control import check_control
 from core.invariants.data import check_data
 from core.invariants.moves import check_move
 from core.invariants.quota import check_quota
+from core.invariants.sharing import SharedBook, check_border, fold_checked
 from core.messages.auditor import (
     AcknowledgeViolations,
     AuditShown,
@@ -51,7 +52,7 @@ from core.placing.index.owners import Owners
 from core.touched import touched_by
 from core.violation_book import ViolationBook
 
-OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises")
+OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises", "sharing")
 """Sections of the queue's image that checks read; the inputs of estimates and prices are not checked."""
 
 AT_ONCE = Instant(0)
@@ -102,6 +103,8 @@ class AuditorState:
         """The images of regions by name, the same objects as in `images`."""
         self.owners: dict[RegionName, Owners] = {}
         """Memo: the owners of each region's nodes."""
+        self.shared: SharedBook | None = None
+        """Memo: what the queue's log alone says of shared pools; None where the log is not known."""
         self.ahead: dict[LogName, deque[Fact]] = {}
         self.waiting = 0
         """Facts beyond the cut."""
@@ -246,6 +249,7 @@ class Auditor:
             state.rests_on.pop(log, None)  # The image has the facts that others cite.
         if isinstance(image, GlobalImage):
             state.queue = image
+            state.shared = SharedBook(image.sharing)
             for region, cited in image.regions.sequences.items():
                 self._rest_on(state, region_log(region), cited)
         elif isinstance(image, RegionImage):
@@ -298,7 +302,7 @@ class Auditor:
         state.ahead[log].clear()
         del state.images[log]
         if log == GLOBAL_LOG:
-            state.queue = None
+            state.queue = state.shared = None
         else:
             del state.regions[region_of(log)], state.owners[region_of(log)]
 
@@ -311,12 +315,16 @@ class Auditor:
             self._keep(state, Violation(2, fact.log, fact.sequence, text))
         for text in check_quota(fact, image):
             self._keep(state, Violation(4, fact.log, fact.sequence, text))
-        image.fold(fact)
+        assert state.shared is not None, "known with the image"
+        for text in fold_checked(fact, image, state.shared):
+            self._keep(state, Violation(4, fact.log, fact.sequence, text))
 
     def _check_region(self, state: AuditorState, fact: Fact, region: RegionName, image: RegionImage) -> None:
         queue = None if state.rests_on else state.queue
         owners = state.owners[region]
         for rule, text in check_region_fact(region, fact, image, queue, owners):
+            self._keep(state, Violation(rule, fact.log, fact.sequence, text))
+        for rule, text in check_border(fact, image):
             self._keep(state, Violation(rule, fact.log, fact.sequence, text))
         nodes = touched_by(image.capacity, fact)
         image.fold(fact)

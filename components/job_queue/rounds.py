@@ -10,6 +10,7 @@ The choice itself is that of `mizzen policy compare` (core/sharing/rounds.py), o
 is picked, and what each is owed. It reads capacity as the planner told it with the shares, or else all nodes of the pool.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from components.job_queue.measuring import record_speeds, speeds_due
@@ -55,11 +56,11 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
     if number <= sharing.number:
-        return _filled(state, _scene(state, now))
+        return _filled(state, _scene(state, now, is_boundary=False))
     missing = _missing_shares(state, now)
     if missing is not None:
         return Decision((missing,))
-    scene = _scene(state, now)
+    scene = _scene(state, now, is_boundary=True)
     runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
     column_of = {job: scene.columns[run.column] for run in runs for job in run.jobs}
     picked = sharing.picks
@@ -211,9 +212,24 @@ def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant)
     return pooled_of(state.image.sharing, columns, tuple(jobs), now, can_run)
 
 
-def _scene(state: QueueState, now: Instant) -> Scene:
+def _scene(state: QueueState, now: Instant, *, is_boundary: bool) -> Scene:
     columns = columns_of(state)
-    return scene_of(state.image.sharing, tuple(columns), _pooled(state, columns, now))
+    pooled = _pooled(state, columns, now)
+    return scene_of(state.image.sharing, columns, pooled, _kept(state, pooled, is_boundary=is_boundary))
+
+
+def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[str]:
+    """Return the GPUs, by column, of picks that no choice can take away: of jobs that may not be picked and have not ended yet.
+
+    At a boundary these jobs leave, except out of reach; within a round each keeps its pick.
+    """
+    sharing, kept = state.image.sharing, Counter[str]()
+    present = {job for members in pooled.members for job in members}
+    for job, pick in sharing.picks.items():
+        row = state.image.workloads.rows[job]
+        if job not in present and (not is_boundary or _is_out_of_reach(state, row)):
+            kept[pick.column] += sharing.classes[sharing.jobs[job].kind].gpus
+    return kept
 
 
 def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
@@ -234,7 +250,7 @@ def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
     classes = tuple(
         ClassShares(one.name, tuple((place, share) for place, share in enumerate(row) if share))
         for one, row, is_lacking in zip(pooled.problem.classes, equal, lacking, strict=True)
-        if is_lacking
+        if is_lacking or not is_solved
     )
     revision, gpus = sharing.shares.revision, tuple(columns.values())
     # Shares that a solver found stand, and are replaced by the next that it finds: these are only added.

@@ -29,7 +29,7 @@ from core.nouns.limits import (
 )
 from core.nouns.sharing import ShareColumn
 from core.rules.expected_steps import expected_steps
-from core.rules.shared_pools import asked_of, open_gpus
+from core.rules.shared_pools import CanRun, asked_of, open_gpus, widest_nodes
 from core.sharing.policies import POLICIES
 
 
@@ -79,10 +79,10 @@ class Sharing:
         row = state.shares
         if isinstance(fact.event, PolicySet) and row.solving < 0 and row.command is None:
             state.shares = SharesRow(look_at=row.look_at if not row.failures else None)
-        if not state.queue.sharing.jobs:
-            return
         if isinstance(fact.event, SharesSet) and not fact.event.is_more:
             state.shares = SharesRow()
+        if not state.queue.sharing.jobs:
+            return
         _look_soon(state, fact.heard_at)
 
     def note(self, state: PlannerState, fact: Fact) -> None:
@@ -90,7 +90,7 @@ class Sharing:
         row = state.shares
         match fact.event:
             case SharesLooked(again_at):
-                row.solving, row.look_at = -1, again_at
+                row.solving, row.look_at, row.failures = -1, again_at, 0
             case SharesAsked(revision, sequence, policy):
                 row.solving, row.sequence, row.policy = revision, sequence, policy
                 row.look_at = after(fact.at, SHARES_SPAN)
@@ -132,7 +132,7 @@ class Sharing:
             return Decision((SharesLooked(_next_look(state, now)),))
         sharing = state.queue.sharing
         expected = expected_steps(sharing, state.queue.history)
-        asked = asked_of(sharing, columns, now, state.queue.tenants, expected)
+        asked = asked_of(sharing, columns, now, state.queue.tenants, expected, _can_run(state))
         if asked is None:
             return Decision((SharesLooked(None),))
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)
@@ -172,6 +172,17 @@ def columns_of(state: PlannerState) -> dict[ShareColumn, int]:
         for region, image in sorted(state.regions.items())
         for node_type, gpus in open_gpus(image.capacity).items()
     }
+
+
+def _can_run(state: PlannerState) -> CanRun:
+    """Return whether a node of a column is as wide as a task of a class."""
+    widest = {
+        ShareColumn(region, node_type): gpus
+        for region, image in state.regions.items()
+        for node_type, gpus in widest_nodes(image.capacity).items()
+    }
+    classes = state.queue.sharing.classes
+    return lambda kind, column: classes[kind].gpus <= classes[kind].tasks * widest.get(column, 0)
 
 
 def _is_old(state: PlannerState, columns: dict[ShareColumn, int], now: Instant) -> bool:

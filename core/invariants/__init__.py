@@ -8,6 +8,7 @@ forgetting     rule 3 for workloads and attempts that leave the images
 moves          rules 2 and 3 for a workload that moves between regions
 data           rule 2 for data: awards only to regions that have the workload's data
 quota          rule 4: nominal use within entitlements
+sharing        rules 2, 4 and 5 for shared pools: the border, shares, picks and received time
 preemption     rule 5: promises, their victims and the caps on lost work
 control        rule 6: operations on tasks, and the capacity that they get
 nodes          rule 6: cordoned nodes, maintenance, and orders to stop

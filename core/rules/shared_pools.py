@@ -144,6 +144,7 @@ def asked_of(
     now: Instant,
     tenants: Tenants,
     expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
+    can_run: CanRun = anywhere,
 ) -> AskedShares | None:
     """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve. Arguments as above."""
     policy = sharing.settings.policy
@@ -155,6 +156,7 @@ def asked_of(
         tuple(sharing.jobs),
         now,
         is_by_job=is_by_job,
+        can_run=can_run,
         entity_weights=weights,
         expected=expected,
     )
@@ -212,6 +214,17 @@ def open_gpus(capacity: Capacity) -> dict[str, int]:
                 )
                 found[group.node_type] = found.get(group.node_type, 0) + gpus
     return dict(sorted(found.items()))
+
+
+def widest_nodes(capacity: Capacity) -> dict[str, int]:
+    """Return the GPUs of the widest node of a region's shared pool, by node type: no task is wider than a node."""
+    found: dict[str, int] = {}
+    for row in capacity.workers.values():
+        for group in row.inventory.groups:
+            if group.pool == SHARED_POOL:
+                gpus = group.total.gpu_milli // MILLI
+                found[group.node_type] = max(found.get(group.node_type, 0), gpus)
+    return found
 
 
 def equal_parts(problem: SharingProblem) -> Shares:

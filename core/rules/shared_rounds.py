@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.images.sharing import Sharing
 from core.nouns.ids import WorkloadId
@@ -14,6 +15,8 @@ from core.sharing.accounts import ROUND, Place
 from core.sharing.policies import POLICIES
 from core.sharing.problem import Shares
 from core.sharing.rounds import Present, Run, chosen
+
+NOTHING_KEPT: Mapping[str, int] = {}
 
 
 class Scene(Struct, frozen=True):
@@ -65,15 +68,26 @@ def pooled_of(
     )
 
 
-def scene_of(sharing: Sharing, columns: Sequence[ShareColumn], pooled: Pooled) -> Scene:
-    """Return what a choice reads, with the shares that hold."""
-    problem = pooled.problem
+def scene_of(
+    sharing: Sharing,
+    columns: Mapping[ShareColumn, int],
+    pooled: Pooled,
+    kept: Mapping[str, int] = NOTHING_KEPT,
+) -> Scene:
+    """Return what a choice reads, with the shares that hold.
+
+    columns   GPUs by column, in the order of the problem's
+    kept      GPUs by name of a column that no choice can give away
+    """
+    left = (gpus - kept.get(column.name, 0) for column, gpus in columns.items())
+    problem = replace(pooled.problem, gpus=tuple(max(0, gpus) for gpus in left))
     index = {column.name: place for place, column in enumerate(columns)}
     alone = np.zeros((len(problem.classes), len(columns)), dtype=np.int64)
     for number, members in enumerate(pooled.members):
         for name, share in sharing.targets_of(members[0]).items():
             if name in index:
                 alone[number, index[name]] = share
+    alone[problem.speeds <= 0] = 0  # Shares in a column that does not take the class now are nobody's.
     span = sharing.settings.round_span
     pauses = [sharing.pause_of(sharing.jobs[members[0]].kind) / span for members in pooled.members]
     present = Present(problem, pooled.members, Shares(alone, problem.none_together), pauses)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from core.defrag.plan import SECTIONS, planned
-from core.images import RegionImage
+from core.images import GlobalImage, RegionImage
 from core.images.fetch import ImageFetch
 from core.messages.base import Message, Refused
 from core.messages.control import OperateTasks
@@ -22,6 +22,7 @@ from core.messages.nodes import (
 )
 from core.messages.preemption import PreemptionAnswered, SetPreemption
 from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion, RegionAnswered, RegionsListed
+from core.messages.sharing import PolicyAnswered, SetPolicy
 from core.messages.tenants import (
     ListedTenant,
     ListTenants,
@@ -35,7 +36,7 @@ from core.messages.tenants import (
     TenantsListed,
 )
 from core.nouns.defragmentation import Freeing, Plan
-from core.nouns.ids import AttemptKey, DatasetName, RegionName, TenantName, region_log
+from core.nouns.ids import GLOBAL_LOG, AttemptKey, DatasetName, LogName, RegionName, TenantName, region_log
 from core.nouns.instant import Instant, seconds
 from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
@@ -44,6 +45,7 @@ from core.nouns.placement import numbers_in
 from core.nouns.preemption import PreemptionSettings
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
+from core.nouns.sharing import SharingSettings
 from core.nouns.tenant import Entitlement
 from core.rules.placement.eviction_cost import told_until
 from scenarios.schema.tenants import Tenants, TenantSpec
@@ -67,15 +69,19 @@ class Operators:
         return image
 
     async def _image_at(self, region: RegionName, *sections: str) -> tuple[RegionImage, int]:
-        fetch = ImageFetch(region_log(region), sections)
+        fetch = await self._fetched(region_log(region), *sections)
+        assert isinstance(fetch.image, RegionImage), region
+        assert fetch.head is not None, region
+        return fetch.image, fetch.head.sequence
+
+    async def _fetched(self, log: LogName, *sections: str) -> ImageFetch:
+        fetch = ImageFetch(log, sections)
         while (wanted := fetch.wanted()) is not None:
             if not fetch.take(await self._users.insist(wanted)):  # A reader that has only just started.
                 await self._users.world.sleep(LOOK_AGAIN_SECONDS)
             elif fetch.is_whole:
                 fetch.decode()
-        assert isinstance(fetch.image, RegionImage), region
-        assert fetch.head is not None, region
-        return fetch.image, fetch.head.sequence
+        return fetch
 
     async def drain(self, region: RegionName, scope: Scope, reason: str, deadline: float = 0.0) -> str:
         """Have these nodes emptied. Returns the drain's name; empty: it was refused."""
@@ -289,6 +295,20 @@ class Operators:
             if answer.reason != Reason.SUPERSEDED:
                 return f"the rules were not set: {answer}"
         return "the rules were not set: somebody else was always quicker"
+
+    async def share_by(self, settings: SharingSettings) -> str:
+        """Divide shared pools by these settings from now on. Returns why that was refused; empty: it was not."""
+        for _ in range(TRIES_MAX):
+            image = (await self._fetched(GLOBAL_LOG, "sharing")).image
+            assert isinstance(image, GlobalImage)
+            answer = await self._users.insist(SetPolicy(settings, image.sharing.revision, OPERATOR))
+            if isinstance(answer, PolicyAnswered):
+                return ""
+            assert isinstance(answer, Refused), answer
+            if answer.reason != Reason.SUPERSEDED:
+                return f"the policy of shared pools was not set: {answer}"
+            await self._users.world.sleep(LOOK_AGAIN_SECONDS)
+        return "the policy of shared pools was not set: somebody else was always quicker"
 
     async def preempt_by(self, region: RegionName, settings: PreemptionSettings) -> str:
         """Choose victims by these rules from now on. Returns why that was refused; empty: it was not."""

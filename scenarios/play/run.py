@@ -101,6 +101,9 @@ class Run:
             if self.spec.ranking is not None:
                 refused = await operators.rank_by(self.spec.ranking.settings)
                 self.outcome.problems += [refused] * bool(refused)
+            if self.spec.fleet.shared is not None:
+                refused = await operators.share_by(self.spec.fleet.shared.settings)
+                self.outcome.problems += [refused] * bool(refused)
             if self.spec.preemption is not None:
                 for region in self.spec.plan.regions:
                     refused = await operators.preempt_by(region.region, self.spec.preemption.settings)

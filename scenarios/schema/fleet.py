@@ -11,7 +11,12 @@ from msgspec.structs import replace
 
 from core.nouns.fleet import Inventory
 from core.nouns.ids import RegionName, WorkerName
+from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import NEED_MAX
+from core.nouns.pool import SHARED_POOL
+from core.nouns.sharing import ROUND_SPAN, SharingSettings
+from core.rules.shared_pools import ROUND_SPAN_MAX, ROUND_SPAN_MIN
+from core.sharing.policies import POLICIES
 from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, emulated_region, plan_of_file
 from runtime.wiring import Plan, RegionPlan, Unit
 from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
@@ -30,6 +35,7 @@ Processes = Annotated[int, Meta(gt=0, le=PROCESSES_MAX)]
 GpusPerNode = Annotated[int, Meta(gt=0, le=GPUS_PER_NODE_MAX)]
 Zones = Annotated[int, Meta(gt=0, le=ZONES_MAX)]
 GpuMemory = Annotated[int, Meta(ge=0, le=NEED_MAX)]
+RoundSeconds = Annotated[float, Meta(ge=ROUND_SPAN_MIN / SECOND, le=ROUND_SPAN_MAX / SECOND)]
 Island = Annotated[int, Meta(ge=0, le=NODES_MAX)]
 PowerDomains = Annotated[int, Meta(ge=0, le=ZONES_MAX)]
 MOST = {
@@ -46,6 +52,24 @@ MOST = {
     "cpu_slots": GPUS_PER_NODE_MAX,
 }
 """Of a region that is named: a plane's own fleet file may say more."""
+
+
+OF_ALL_REGIONS = ("regions", "planner", "shared")
+"""Fields that stand beside `regions` that are named."""
+
+
+class SharedSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the shared pools of a fleet are divided. An operator sets it at the start, as `mizzen policy set` does."""
+
+    policy: str = SharingSettings().policy
+    """One of core/sharing/policies/."""
+    round_seconds: RoundSeconds = ROUND_SPAN / SECOND
+    """From one round to the next."""
+
+    @property
+    def settings(self) -> SharingSettings:
+        """Return the settings as the plane is told."""
+        return SharingSettings(self.policy, seconds(self.round_seconds))
 
 
 class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -72,6 +96,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """GPUs joined by NVLink; 0: nobody knows."""
     planner: bool = False
     """Whether prices are solved for; it is said beside `regions` that are named, too."""
+    shared: SharedSpec | None = None
+    """The settings of the pool `shared`, beside `regions` that are named too; None: those that a plane begins with."""
 
 
 class MixedRegion(RegionSpec, frozen=True):
@@ -116,9 +142,25 @@ def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
     if spec.nodes is None:
         raise FieldError((*path, "nodes"), "a fleet needs `nodes`: how many each region has")
     problems = regions_of(spec)["r0"].problems()
-    if problems:
-        raise FieldErrors([FieldError((*path, name), text) for name, text in problems.items()])
+    errors = [FieldError((*path, name), text) for name, text in problems.items()]
+    errors += _problems_of_shared(spec, path)
+    if errors:
+        raise FieldErrors(errors)
     return spec
+
+
+def _problems_of_shared(fleet: FleetSpec, path: Steps) -> list[FieldError]:
+    """Return the problems of the settings of shared pools: there is no such policy, or no such pool."""
+    if fleet.shared is None:
+        return []
+    errors = []
+    if fleet.shared.policy not in POLICIES:
+        text = f"there is no policy `{fleet.shared.policy}`; there are {', '.join(sorted(POLICIES))}"
+        errors.append(FieldError((*path, "shared", "policy"), text))
+    if all(region.pool != SHARED_POOL for region in regions_of(fleet).values()):
+        text = f"no region of the fleet has nodes in the pool `{SHARED_POOL}`"
+        errors.append(FieldError((*path, "shared"), text))
+    return errors
 
 
 def plan_of(fleet: FleetSpec, name: str) -> Plan:
@@ -196,13 +238,19 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     """Regions by their names, each read for itself, so that what is wrong is said of it. Raises FieldErrors."""
     errors: list[FieldError] = []
     for name in given:
-        if name in FleetSpec.__struct_fields__ and name not in ("regions", "planner"):
+        if name in FleetSpec.__struct_fields__ and name not in OF_ALL_REGIONS:
             text = "regions that are named say this themselves, each for itself"
             errors.append(FieldError((*path, name), text))
-        elif name not in ("regions", "planner"):
+        elif name not in OF_ALL_REGIONS:
             errors.append(FieldError((*path, name), unknown(name, FleetSpec.__struct_fields__, what="field")))
     at = (*path, "regions")
     planner = tried(errors, partial(read_value, given.get("planner", False), bool, (*path, "planner")))
+    settings = given.get("shared")
+    shared = (
+        None
+        if settings is None
+        else tried(errors, partial(read_struct, SharedSpec, settings, (*path, "shared")))
+    )
     found = {}
     for name, region in given["regions"].items():
         tried(errors, partial(read_value, name, Name, (*at, name)))
@@ -214,7 +262,11 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     if errors:
         raise FieldErrors(errors)
     regions = {name: region for name, region in found.items() if region is not None}
-    return FleetSpec(regions, planner=bool(planner))
+    fleet = FleetSpec(regions, planner=bool(planner), shared=shared)
+    errors = _problems_of_shared(fleet, path)
+    if errors:
+        raise FieldErrors(errors)
+    return fleet
 
 
 def _read_region(given: Any, path: Steps) -> RegionSpec:  # Any: as YAML gives it

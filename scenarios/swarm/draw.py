@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.nouns.pool import SHARED_POOL
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN, UNLIMITED
 from runtime.fleet_file import RegionSpec
 from runtime.wiring import Unit, bus_name_of, units_of
@@ -24,13 +25,15 @@ from scenarios.faults.move_storm import MoveStorm
 from scenarios.faults.partition import Partition
 from scenarios.faults.quota_set import QuotaSet
 from scenarios.faults.region_abandoned import RegionAbandoned
+from scenarios.faults.round_crash import RoundCrash
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.scenario import CalmSpec, ScenarioSpec, all_checks
-from scenarios.schema.fleet import FleetSpec, plan_of, regions_of
+from scenarios.schema.fleet import FleetSpec, SharedSpec, plan_of, regions_of
 from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.workload import Workload, gpus_of
 from scenarios.workloads.bursts import Bursts
+from scenarios.workloads.shared import Shared
 from scenarios.workloads.steady import Steady
 
 COMPRESSION = 10.0
@@ -59,8 +62,25 @@ DATA_EVERY, DATA_AT = 10, 7
 DATA = ("clicks", "users")
 LOST_EVERY, LOST_AT = 10, 5
 """Seeds of which in one a region is given up, and which."""
-OF_OPERATORS = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm)
-"""What needs a load of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
+SHARED_EVERY, SHARED_AT = 10, 9
+"""Seeds of which in one the fleet has a shared pool, and which."""
+ROUND_CRASH_SHARE = 0.5
+"""Of these, those in which the queue dies at a boundary."""
+SHARED_TYPES = ("K80", "P100", "V100")
+POLICIES = (
+    "max_min",
+    "max_min",
+    "finish_time",
+    "fifo",
+    "hierarchical_fair",
+    "max_throughput",
+    "water_filling",
+)
+"""By which the pool is shared, where there is a planner; the first is what a plane begins with."""
+ROUND_SECONDS = (10.0, 20.0, 30.0, 60.0)
+"""Rounds are as short as all other spans here."""
+OF_SOME = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm, RoundCrash)
+"""What needs a load or fleet of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
 TIGHT_SHARE = 0.7
 """Of the scenarios with tenants, those whose quotas are smaller than what is asked for."""
 SHARES = (0.02, 0.3)
@@ -81,7 +101,7 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     dice = random.Random(f"swarm/{seed}")
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
-    kinds = {name: kind for name, kind in parts_in("faults", Fault).items() if kind not in OF_OPERATORS}
+    kinds = {name: kind for name, kind in parts_in("faults", Fault).items() if kind not in OF_SOME}
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)
     if dice.random() < LATE_SHARE and late not in names:
@@ -102,6 +122,8 @@ def draw_scenario(seed: int) -> ScenarioSpec:
         return _with_data(spec, random.Random(f"swarm/{seed}/data"))
     if seed % LOST_EVERY == LOST_AT:
         return _with_a_lost_region(spec, random.Random(f"swarm/{seed}/lost"))
+    if seed % SHARED_EVERY == SHARED_AT:
+        return _with_a_shared_pool(spec, random.Random(f"swarm/{seed}/shared"))
     return spec
 
 
@@ -207,6 +229,46 @@ def _with_a_lost_region(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec
     lost = RegionAbandoned(times=dice.randint(1, 2))
     moves = MoveStorm(share=round(dice.uniform(0.1, 0.6), 2), times=dice.randint(1, 4))
     return replace(spec, workload=(load,), faults=(*spec.faults, lost, moves))
+
+
+def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
+    """The same beside one or two regions whose nodes are shared in rounds, and jobs for these; half of the fleets have a planner.
+
+    The faults are drawn anew, so that they strike the units of the pool too.
+    """
+    pools: dict[str, RegionSpec] = {}
+    for number in range(dice.choice((1, 2, 2))):
+        nodes = dice.randint(1, 4)
+        pools[f"s{number}"] = RegionSpec(
+            nodes=nodes,
+            gpu_type=dice.choice(SHARED_TYPES),
+            gpus_per_node=dice.choice((1, 2, 4)),
+            workers=dice.randint(1, min(3, nodes)),
+            agents=dice.randint(1, 2),
+            pool=SHARED_POOL,
+        )
+    regions = {**regions_of(spec.fleet), **pools}
+    settings = SharedSpec(dice.choice(POLICIES), dice.choice(ROUND_SECONDS))
+    fleet = FleetSpec(regions, planner=dice.random() < 0.5, shared=settings)
+    jobs = Shared(
+        workloads=dice.randint(3, 5 + sum(map(gpus_of, pools.values()))),
+        hours=HOURS,
+        minutes_median=round(dice.uniform(2.0, 10.0), 2),
+        minutes_max=20.0,
+        fails_share=dice.choice((0.0, 0.1)),
+        cancels_share=dice.choice((0.0, 0.1, 0.3)),
+        holds_share=dice.choice((0.0, 0.1, 0.3)),
+        requeues_share=dice.choice((0.0, 0.2)),
+        unsaved_share=dice.choice((0.0, 0.2)),
+        lies_share=dice.choice((0.0, 0.3)),
+        change_minutes=dice.choice((10.0, 60.0)),
+        compression=COMPRESSION,
+    )
+    units = units_of(plan_of(fleet, "swarm"))
+    faults = [_draw_fault(type(fault), units, dice) for fault in spec.faults]
+    if dice.random() < ROUND_CRASH_SHARE:
+        faults.append(RoundCrash(times=dice.randint(1, 3)))
+    return replace(spec, fleet=fleet, workload=(*spec.workload, jobs), faults=tuple(faults))
 
 
 def _draw_endpoints(units: list[Unit], dice: random.Random) -> str:

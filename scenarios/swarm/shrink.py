@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from runtime.fleet_file import RegionSpec
 from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
-from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.schema.fleet import regions_of
 
 Fails = Callable[[ScenarioSpec], bool]
 
@@ -42,6 +42,9 @@ def _smaller(spec: ScenarioSpec) -> Iterator[ScenarioSpec]:
         if fault.times > 1:
             fewer = replace(fault, times=fault.times // 2)
             yield replace(spec, faults=(*spec.faults[:number], fewer, *spec.faults[number + 1 :]))
+    if len(spec.workload) > 1:
+        for number in range(len(spec.workload)):
+            yield replace(spec, workload=spec.workload[:number] + spec.workload[number + 1 :])
     for number, workload in enumerate(spec.workload):
         for count in sorted({workload.workloads // 2, workload.workloads - 1} - {0}):
             loads = (
@@ -54,10 +57,10 @@ def _smaller(spec: ScenarioSpec) -> Iterator[ScenarioSpec]:
     for name in regions:
         rest = {other: region for other, region in regions.items() if other != name}
         if rest:
-            yield replace(spec, fleet=FleetSpec(rest, planner=spec.fleet.planner))
+            yield replace(spec, fleet=replace(spec.fleet, regions=rest))
     for name, region in regions.items():
         for smaller in _smaller_regions(region):
-            yield replace(spec, fleet=FleetSpec({**regions, name: smaller}, planner=spec.fleet.planner))
+            yield replace(spec, fleet=replace(spec.fleet, regions={**regions, name: smaller}))
 
 
 def _smaller_regions(region: RegionSpec) -> Iterator[RegionSpec]:

@@ -26,6 +26,7 @@ from core.events.queue import (
     WorkloadsForgotten,
 )
 from core.events.region import AttemptsForgotten, ClaimPromised, GangStarted, PreemptionSet, StopOrdered
+from core.events.sharing import RoundBegun
 from core.events.starts import StartReserved
 from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import NO_LOG, Event, Fact
@@ -37,6 +38,7 @@ from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.moving import MoveCost
 from core.nouns.operation import BegunBy, ControlSpec, OperationKind
 from core.nouns.preemption import PreemptionSettings
+from core.nouns.sharing import WHOLE, ShareColumn, ShareSpec
 from core.nouns.tenant import Entitlement
 from core.nouns.workload import Consent, EndCause, Kind, Phase
 from tests.builders import (
@@ -72,6 +74,8 @@ AWARDED: Step = (GLOBAL_LOG, WorkloadAwarded(W1, 1, EU, 0, ()))
 CLAIM = a_claim("w-1", award_sequence=4)
 GRANTED: tuple[Step, ...] = (AWARDED, (EU_LOG, granted(CLAIM)))
 SERVICE = replace(CLAIM, kind=Kind.SERVICE, control=ControlSpec("shards"))
+SHARED = replace(a_spec(kind=Kind.SHARED), share=ShareSpec("m"))
+COLUMN = ShareColumn(EU, "H100")
 PARTS = a_claim("w-1", jobs=(a_job(1, 0.6),), spreads=(a_spread({0: 1}),), award_sequence=4)
 
 
@@ -108,6 +112,19 @@ def unknown_tasks(state: AuditorState) -> None:
     state.regions[EU].control.specs.clear()
 
 
+def owed_by_nobody(state: AuditorState) -> None:
+    """A class has a target that no shares gave it."""
+    assert state.queue is not None
+    state.queue.sharing.targets["a class that is gone"] = {"eu/H100": WHOLE}
+
+
+def received_for_nothing(state: AuditorState) -> None:
+    """The lag of a job is to fall at the next round, though the job ran nowhere."""
+    assert state.queue is not None
+    sharing = state.queue.sharing
+    sharing.picks[W2].counted_at, sharing.lags[W2] = 1, {"eu/H100": 5 * WHOLE}
+
+
 def runs_nowhere(state: AuditorState) -> None:
     """A workload runs that was never awarded."""
     assert state.queue is not None
@@ -125,6 +142,11 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
                 AttemptClosed(W1, 1, EndCause.ABANDONED, Phase.PENDING, EU, 2, 0, 0, Consent.OPERATOR),
             ),
         ),
+    ),
+    "check_border": (
+        2,
+        "w-1.1: shared work is placed on nodes of the pool training",
+        (AWARDED, (EU_LOG, granted(replace(CLAIM, kind=Kind.SHARED)))),
     ),
     "check_closures": (6, "node 3: closed 1 times, by 0", (closed_once_more,)),
     "check_control": (6, "w-1.1: holds room, and nothing is known of its tasks", (*GRANTED, unknown_tasks)),
@@ -222,10 +244,28 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
             (GLOBAL_LOG, WorkloadAwarded(W1, 1, EU, 0, (), tenant=ML, level=3, charge={"H100": 9000})),
         ),
     ),
+    "check_received": (
+        4,
+        "w-2: its lag fell by",
+        (
+            (GLOBAL_LOG, submitted(2, SHARED)),
+            (GLOBAL_LOG, RoundBegun(1, (COLUMN,), {W2: 0}, (), seconds(60))),
+            received_for_nothing,
+            (GLOBAL_LOG, RoundBegun(2, (COLUMN,), {}, (), seconds(60))),
+        ),
+    ),
     "check_region_fact": (
         3,
         "w-1.1: granted in us without a standing award",
         (AWARDED, (US_LOG, granted(CLAIM))),
+    ),
+    "check_sharing": (
+        4,
+        "w-2: told to leave, and it has no pick",
+        (
+            (GLOBAL_LOG, submitted(2, SHARED)),
+            (GLOBAL_LOG, RoundBegun(1, (COLUMN,), {}, (W2,), seconds(60))),
+        ),
     ),
     "check_start_fact": (
         1,
@@ -241,6 +281,11 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
         3,
         "w-1.1: stopped as given up, and its award stands",
         (*GRANTED, (EU_LOG, StopOrdered(*attempt(), EndCause.ABANDONED))),
+    ),
+    "check_targets": (
+        4,
+        "a class that is gone: a round begins with its target, and the newest shares give it none",
+        (owed_by_nobody, (GLOBAL_LOG, RoundBegun(1, (COLUMN,), {}, (), seconds(60)))),
     ),
     "check_workloads": (3, "w-1: RUNNING, and its award does not stand", (runs_nowhere,)),
 }

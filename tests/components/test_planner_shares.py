@@ -26,7 +26,7 @@ from core.nouns.limits import (
 from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Phase
-from tests.builders import US, US_LOG, submitted
+from tests.builders import US, US_LOG, amount, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
 from tests.matching import said, said_once
@@ -266,3 +266,38 @@ def test_entities_weigh_what_their_tenants_are_entitled_to(start: Start) -> None
     machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
     (last,) = asked(machine)
     assert (("ads", 3_000), ("default", 7_000)) == last.asked.entity_weights
+
+
+def test_planner_goes_on_after_shares_that_came_when_nobody_was_left(start: Start) -> None:
+    """The last job ends while its shares are on their way: they are told no more, and the next job has its own."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    assert [] == said(machine.wait(seconds(600)), SetShares)
+    machine.fact(GLOBAL_LOG, a_submission(2))
+    assert 1 == len(asked(machine))
+
+
+def test_planner_goes_on_after_a_failure_when_nobody_was_left(start: Start) -> None:
+    """The last job ends while the planner waits to ask again: the next job is solved for as if nothing had failed."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    machine.hear(SharesUnsolved(one.asked.revision, "it is infeasible"))
+    machine.fact(GLOBAL_LOG, WorkloadCancelled(WorkloadId("w-1")))
+    assert [] == asked(machine, seconds(600))
+    machine.fact(GLOBAL_LOG, a_submission(2))
+    assert 1 == len(asked(machine))
+
+
+def test_column_whose_nodes_are_too_narrow_for_a_task_has_no_share(start: Start) -> None:
+    """Two V100 on a node each have no room for a task of two GPUs, however many nodes there are; two tasks of one have."""
+    machine = a_planner(start, jobs=0)
+    wide = shared(1, speeds={"V100": 9_000_000})
+    (job,) = wide.jobs
+    machine.fact(GLOBAL_LOG, submitted(1, replace(wide, jobs=(replace(job, need=amount(2)),))))
+    assert [] == asked(machine)
+    machine.fact(GLOBAL_LOG, submitted(2, shared(2, tasks=2, speeds={"V100": 9_000_000})))
+    (one,) = asked(machine)
+    assert [2] == [kind.gpus for kind in one.asked.classes]

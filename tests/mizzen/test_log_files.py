@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from core.events.moves import MovePlanned
 from core.events.queue import RegionAdded, WorkloadAwarded, WorkloadBound, WorkloadCancelled
 from core.events.region import AttemptEnded, GangStarted
+from core.events.sharing import RoundBegun
 from core.fact import Event
 from core.images import Image, empty_image
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.moving import MoveCost
-from core.nouns.workload import EndCause
+from core.nouns.workload import EndCause, Kind
 from mizzen.cli import main
 from runtime.images import load_image
 from store.port import Snapshot
@@ -243,13 +244,20 @@ def test_replay_checks_all_that_one_log_shows(tmp_path: Path, capsys: Captured) 
         WorkloadAwarded(WorkloadId("w-61"), 1, EU, 0, ()),
     )
     planned = MovePlanned(W1, 1, 2, EU, MoveCost(seconds(1), seconds(1), 1))
-    write(tmp_path, GLOBAL_LOG, (*QUEUE, *needy, planned))
+    begun = RoundBegun(1, (), {}, (W1,), seconds(60))
+    write(tmp_path, GLOBAL_LOG, (*QUEUE, *needy, planned, begun))
     told = ask_json(capsys, "replay", str(tmp_path / "global.sqlite"), "--check", exit_code=1)
-    assert [(66, 2), (67, 3)] == [(one["sequence"], one["rule"]) for one in told["violations"]]
+    assert [(66, 2), (67, 3), (68, 4)] == [(one["sequence"], one["rule"]) for one in told["violations"]]
     parts = a_claim("w-2", jobs=(a_job(1, 8.6),), spreads=(a_spread({0: 1}),), award_sequence=64)
     write(tmp_path, EU_LOG, (*REGION, granted(parts)))
     told = ask_json(capsys, "replay", str(tmp_path / "region.eu.sqlite"), "--check", exit_code=1)
     assert any("shared ones are held, which it has not" in one["text"] for one in told["violations"])
+    other = tmp_path / "other"
+    write(other, EU_LOG, (*REGION, granted(replace(parts, kind=Kind.SHARED))))
+    told = ask_json(capsys, "replay", str(other / "region.eu.sqlite"), "--check", exit_code=1)
+    assert any(
+        "shared work is placed on nodes of the pool training" in one["text"] for one in told["violations"]
+    )
 
 
 # State.

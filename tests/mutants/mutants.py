@@ -397,6 +397,51 @@ MUTANTS = (
             ),
         ),
     ),
+    # Shared pools.
+    Mutant(
+        "pick_too_many",
+        "A round picks jobs for a column as if it had one GPU more.",
+        (
+            Edit(
+                "core/sharing/rounds.py",
+                "        if job in run_of or width > left[pool]:\n",
+                "        if job in run_of or width > left[pool] + 1:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "received_twice",
+        "Time that a job received is counted again at each round, from the start of its attempt on.",
+        (
+            Edit(
+                "core/images/sharing.py",
+                "            self.accounts().receive(workload, pick.column, rounds)\n            pick.counted_at = at\n",
+                "            self.accounts().receive(workload, pick.column, rounds)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "target_kept",
+        "The target of a class that is gone stays when new shares are recorded, and is given to the next job of the class.",
+        (
+            Edit(
+                "core/images/sharing.py",
+                "        if not event.is_more:\n            self.targets = {}\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "told_to_leave_for_nothing",
+        "At a boundary all who run are told to leave, also those who are picked again where they are.",
+        (
+            Edit(
+                "components/job_queue/rounds.py",
+                "        if (job not in column_of or job in joins) and not _is_out_of_reach(state, rows[job])\n",
+                "        if not _is_out_of_reach(state, rows[job])\n",
+            ),
+        ),
+    ),
     # What follows was no plan: these were in Mizzen until the swarm found them, and each is its mending taken back.
     Mutant(
         "silence_taken_for_absence",

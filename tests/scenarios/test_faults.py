@@ -59,9 +59,22 @@ TENANTS = {
 """Whom it strikes are tenants, and the load is theirs."""
 
 
+POOL = """
+fleet: {shared: {round_seconds: 20}, regions: {r0: {nodes: 4, gpu_type: H100}, s0: {nodes: 3, gpu_type: V100, gpus_per_node: 1, pool: shared}}}
+workload: {shared: {workloads: 12, hours: 0.1, minutes_median: 2, minutes_max: 4}}
+"""
+IN_POOL = ("round_crash",)
+"""Those that strike rounds of a shared pool."""
+
+
 def scenario_of(fault: str, fields: str = "") -> ScenarioSpec:
     """The small scenario with this fault alone."""
     text = SMALL.replace("FAULT", f"{fault}: {{{fields}}}")
+    if fault in IN_POOL:
+        text = "".join(
+            line for line in text.splitlines(keepends=True) if not line.startswith(("fleet", "workload"))
+        )
+        text += POOL
     if fault in TENANTS:
         text = text.replace("gpus_max: 16}", "gpus_max: 16, tenants: {one: 1, two: 1}}") + TENANTS[fault]
     return parse_scenario(text, "small.yaml")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from core.fact import Fact
 from core.images import GlobalImage, Image, RegionImage, empty_image
+from core.images.sharing import Sharing
 from core.invariants.consistency import (
     check_devices,
     check_global_fact,
@@ -25,6 +26,7 @@ from core.invariants.control import check_control
 from core.invariants.data import check_data
 from core.invariants.moves import check_move
 from core.invariants.quota import check_quota
+from core.invariants.sharing import SharedBook, check_border, fold_checked
 from core.nouns.ids import LogName, region_of
 from core.placing.index.owners import Owners
 from core.touched import touched_by
@@ -99,10 +101,11 @@ def _check_reached(path: Path, sequence: int, until: int) -> None:
 def _folded_and_checked(path: Path, until: int, violations: list[Broken]) -> tuple[Image, int]:
     """As `folded`. Of one log alone: what rests on other logs is for the auditor, who has them all."""
     image, sequence, owners = empty_image(image_name_of(path)), 0, Owners()
+    book = SharedBook(Sharing())
     with explained(LogError):
         for fact in _facts(path, 0, until):
             sequence = fact.sequence
-            for rule, text in _checked_fold(image, fact, owners):
+            for rule, text in _checked_fold(image, fact, owners, book):
                 violations.append(Broken(sequence, rule, text))
     _check_reached(path, sequence, until)
     if isinstance(image, GlobalImage):
@@ -113,16 +116,16 @@ def _folded_and_checked(path: Path, until: int, violations: list[Broken]) -> tup
     return image, sequence
 
 
-def _checked_fold(image: Image, fact: Fact, owners: Owners) -> list[tuple[int, str]]:
+def _checked_fold(image: Image, fact: Fact, owners: Owners, book: SharedBook) -> list[tuple[int, str]]:
     if isinstance(image, GlobalImage):
         found = [(3, text) for text in check_global_fact(fact, image, {})]
         found += [(3, text) for text in check_move(fact, image, {})]
         found += [(2, text) for text in check_data(fact, image)]
         found += [(4, text) for text in check_quota(fact, image)]
-        image.fold(fact)
-        return found
+        return found + [(4, text) for text in fold_checked(fact, image, book)]
     assert isinstance(image, RegionImage), fact.log
     found = check_region_fact(region_of(fact.log), fact, image, None, owners)
+    found += check_border(fact, image)
     nodes = touched_by(image.capacity, fact)
     image.fold(fact)
     owners.hear(image.capacity, fact)

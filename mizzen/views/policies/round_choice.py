@@ -187,7 +187,7 @@ def _scene(before: GlobalImage, event: RoundBegun, at: Instant) -> Scene:
     jobs = tuple(
         job for job in sharing.jobs if not spent[rows[job].tenant] and _may_be_picked(rows[job], heard)
     )
-    return scene_of(sharing, tuple(columns), pooled_of(sharing, columns, jobs, at))
+    return scene_of(sharing, columns, pooled_of(sharing, columns, jobs, at))
 
 
 def _may_be_picked(row: WorkloadRow, heard: Container[str]) -> bool:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.queue import WorkloadSubmitted
 from core.events.region import AttemptEnded
@@ -11,23 +12,27 @@ from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
 from core.messages.queue import (
+    CancelWorkload,
     ExplainWorkload,
     HoldWorkload,
+    ReleaseWorkload,
     SetPriority,
     ShowWorkload,
     SubmitWorkload,
     WorkloadExplained,
     WorkloadShown,
 )
+from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.reasons import Reason
+from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause
 from core.sharing.accounts import PATIENCE
-from tests.builders import EU_LOG, US, US_LOG, a_job, a_spec, attempt
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, amount, attempt
 from tests.components.support.job_queue import W1, W2, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
@@ -143,6 +148,70 @@ def test_held_job_gives_up_its_pick(start: Start) -> None:
     assert ((W1,), [W2]) == (round_.leaves, list(round_.joins))
     (asked,) = {message.workload for message in said(queue.heard[-1][1], SolicitBid)} or {W2}
     assert W2 == asked
+
+
+def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) -> None:
+    """A class that was on hold when the queue gave out equal parts has its own at the next boundary, and all others keep theirs."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1, weight=2_000))
+    queue.hear(HoldWorkload(W1, 0))
+    submit(queue, shared(2))
+    assert [W2] == picked(queue.wake())
+    queue.hear(ReleaseWorkload(W1, 1))
+    round_ = begun(next_round(queue))
+    targets = queue.state.image.sharing.targets_of
+    assert (queue.now // ROUND_SPAN, {"us/V100": 500_000}) == (round_.number, targets(W1))
+    assert targets(W1) == targets(W2)
+
+
+def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> None:
+    """A planner gave a task of two GPUs all of its time on nodes of one: it runs where it can, on GPUs that are idle."""
+    queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
+    wide = shared(1)
+    (job,) = wide.jobs
+    submit(queue, replace(wide, jobs=(replace(job, need=amount(2)),)))
+    opened = queue.wake()
+    sharing = queue.state.image.sharing
+    (name,) = sharing.classes
+    columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
+    given = PoolShares(2, columns, gpus, (ClassShares(name, ((1, WHOLE),)),), "highs", sharing.changes)
+    (event,) = facts(queue.hear(SetShares(given, "max_min", 0)))
+    assert SharesSet(given, policy="max_min") == event
+    round_ = begun(next_round(queue))
+    assert [W1] == picked(opened)
+    assert ({}, ()) == (round_.joins, round_.leaves)
+    assert f"{EU}/K80" == queue.state.image.sharing.picks[W1].column
+
+
+def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
+    """A job that is cancelled while it runs keeps its GPUs, and its pick, until its attempt is over; then they go to a job that waits."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    queue.hear(CancelWorkload(W1))
+    submit(queue, shared(2))
+    assert [] == picked(queue.wake())
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.CANCELLED))
+    assert [W2] == picked(queue.wake())
+
+
+def test_pick_of_a_job_out_of_reach_counts_at_a_boundary(start: Start) -> None:
+    """A job that is to go on in another region, and whose own falls silent, stays picked there: nobody else has its GPU meanwhile."""
+    queue = a_job_queue(start, eu=pool_nodes(gpu_type="K80"), us=pool_nodes())
+    submit(queue, replace(shared(1), regions=(EU,)))
+    submit(queue, shared(2))
+    opened = queue.wake()
+    queue.hear(CancelWorkload(W1))
+    starts(queue, opened, W2)
+    for _ in range(10):
+        if begun(next_round(queue)).leaves:
+            break
+    assert f"{EU}/K80" == queue.state.image.sharing.picks[W2].column
+    queue.hear(LogSilent(US_LOG))
+    submit(queue, shared(3))
+    assert [] == picked(queue.wake())
+    round_ = begun(next_round(queue))
+    assert ({}, ()) == (round_.joins, round_.leaves)
 
 
 def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) -> None:
