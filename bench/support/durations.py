@@ -61,6 +61,7 @@ DURATIONS: dict[str, Duration] = {
     "rate_limit": Duration(2),
     "refused_look": Duration(1),
     "remembered": Duration(3),
+    "rounds": Duration(1),
     "rounds_share": Duration(1),
     "round_length": Duration(4),
     "scan": Duration(1),
