@@ -19,7 +19,7 @@ speeds made up, and `jct_hours` has no bar.
 source    spec/gavel.md §3 and §7
 """
 
-# rows: G16
+# rows: G20, G23, G26
 
 import argparse
 import time

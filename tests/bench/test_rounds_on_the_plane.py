@@ -5,12 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from bench import rounds
+from bench import round_cost, rounds, rounds_live, two_worlds
+from bench.support.sharing.big_pool import regions_of, workloads_of
 from bench.support.sharing.plane_jobs import Pauses, model_name, pool_region, workload_of
 from bench.support.sharing.plane_play import columns_of
+from bench.support.sharing.queue_rounds import QueueRounds
 from bench.support.sharing.tables import GAVEL_TYPES, made_up_table
 from bench.support.sharing.turns import Turns
+from components.job_queue import rounds as queue
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound, WorkloadSubmitted
 from core.events.region import (
     AttemptEnded,
@@ -24,9 +28,10 @@ from core.fact import Event, Fact
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.sharing import ShareColumn
-from core.nouns.workload import EndCause, Phase
+from core.nouns.workload import EndCause, Kind, Phase
 from core.rules.submission import problems_of
 from core.sharing.jobs import SharingJob
+from core.sharing.rounds import chosen
 from tests.builders import a_claim
 
 HERE = RegionName("here")
@@ -187,3 +192,88 @@ def test_jobs_move_between_regions(tmp_path: Path) -> None:
     found = rounds.run(tmp_path, is_quick=True, chosen=parser.parse_args(["--apart"]))
     assert rounds.QUICK_JOBS == found.figures["completed"]
     assert found.figures["moves"] > 0
+
+
+def test_round_cost_in_small(tmp_path: Path) -> None:
+    """Jobs of two regions take turns, who stays is told nothing, and the choice is most of what its own timer says."""
+    found = round_cost.run(tmp_path, is_quick=True)
+    assert ["switch_p95_seconds", "facts_per_lease", "choose_10k_ms"] == [bar.name for bar in found.bars]
+    figures = found.figures
+    assert round_cost.QUICK_ROUNDS < figures["rounds"]
+    assert figures["switches"] > figures["moves"] > 0
+    assert (0.0, 0.0) == (figures["facts_per_lease"], figures["empty_share"])
+    assert 0.0 < figures["chosen_10k_ms"] < figures["choose_10k_ms"] <= figures["choose_10k_max_ms"]
+    assert chosen is vars(queue)["chosen"], "the timer is still there"
+
+
+def test_queue_alone_chooses_as_many_as_there_is_room_for() -> None:
+    """Round after round all GPUs are given out, and jobs take turns: more than ever run at one time have had one."""
+    rounds_of_queue = QueueRounds(regions_of(64), workloads_of(100, PAUSES))
+    had = set[WorkloadId]()
+    for _, _, begun in rounds_of_queue.rounds(6):
+        had |= begun.joins.keys()
+        sharing = rounds_of_queue.state.image.sharing
+        held = sum(sharing.classes[sharing.jobs[job].kind].gpus for job in sharing.picks)
+        assert 60 <= held <= 64
+        assert not {*begun.leaves} & {job for job in sharing.picks if job not in begun.joins}
+    assert len(had) > len(rounds_of_queue.state.image.sharing.picks)
+
+
+@pytest.mark.slow
+def test_two_worlds_in_small(tmp_path: Path) -> None:
+    """The busy half is busy, and takes turns; the border holds; and the same work of quota is submitted in all plays."""
+    found = two_worlds.run(tmp_path, is_quick=True)
+    assert ["quota_wait_ratio", "border_breaks"] == [bar.name for bar in found.bars]
+    figures = found.figures
+    assert 0.0 == figures["border_breaks"]
+    assert figures["quota_started"] > 20
+    assert figures["shared_switches"] > 10
+    assert 0.9 < figures["shared_gpu_share"] <= 1.0
+
+
+def test_recorded_load_is_played_again() -> None:
+    """What tenants did is done again at the same looks, so that without any other change every wait is the same."""
+    size = replace(two_worlds.QUICK, days=0.01)
+    first = two_worlds.HalfShared(size, 1)
+    first.play()
+    again = two_worlds.HalfShared(size, 1, first.deeds)
+    again.play()
+    assert first.deeds == again.deeds
+    assert first.waits == again.waits
+    assert len(first.waits) > 5
+
+
+def test_border_breaks_are_counted() -> None:
+    """Shared work on a node for quota, quota work on a shared one, and shared work that is charged as quota has it."""
+    play = two_worlds.HalfShared(two_worlds.QUICK, 1)
+    play.loop.close()
+    watch = play.witness.watchers[-1]
+    spec = workload_of(job(1), made_up_table(), GAVEL_TYPES, PAUSES)
+    facts: list[tuple[Event, int]] = [(WorkloadSubmitted(WorkloadId("w-1"), 1, spec, "ada", ""), 0)]
+    columns = (ShareColumn(RegionName("r0"), "H100"),)
+    facts.append((PicksAdded(columns, {WorkloadId("w-1"): 0}), 0))
+    for node, kind, breaks in (
+        (0, Kind.SHARED, 1),
+        (4, Kind.SHARED, 0),
+        (3, Kind.TRAINING, 0),
+        (7, Kind.TRAINING, 1),
+    ):
+        claim = replace(a_claim("w-1", 1, placed={node: 1}), kind=kind)
+        facts.append((ClaimGranted(WorkloadId("w-1"), 1, claim, is_merged=False), breaks))
+    for charge, breaks in (({"shared/H100": 1_000}, 0), ({"H100": 1_000}, 1)):
+        facts.append((WorkloadAwarded(WorkloadId("w-1"), 1, RegionName("r0"), 0, (), charge=charge), breaks))
+    for event, breaks in facts:
+        before = play.border_breaks
+        watch(Fact(GLOBAL_LOG, 1, Instant(1), "", "", event))
+        assert breaks == play.border_breaks - before, event
+
+
+@pytest.mark.slow
+def test_rounds_live_in_small(tmp_path: Path) -> None:
+    """Three real gangs take turns in rounds of five seconds; no step is made twice, and all logs replay to their digests."""
+    found = rounds_live.run(tmp_path, is_quick=True)
+    assert ["share_error", "steps_lost"] == [bar.name for bar in found.bars]
+    figures = found.figures
+    assert (0.0, 0.0, 0.0) == tuple(figures[name] for name in ("steps_lost", "digests_differ", "violations"))
+    assert figures["turns"] > rounds_live.GANGS
+    assert figures["counted_seconds"] > 0

@@ -77,7 +77,8 @@ class Turns:
         """Facts about jobs that stay, which their own work does not explain."""
         self.round_facts_by_kind: Counter[str] = Counter()
         self.empty_gpu_rounds = self.gpu_rounds = 0.0
-        self.busy_gpu_ns = 0
+        self._held_gpu_ns = 0
+        self._now = 0
         self._held: dict[tuple[WorkloadId, int], tuple[str, int, int]] = {}
         """By attempt, its column, GPUs, and since when."""
         self._busy: Counter[str] = Counter()
@@ -99,7 +100,7 @@ class Turns:
 
     def take(self, fact: Fact) -> None:
         """Fold a fact."""
-        event = fact.event
+        event, self._now = fact.event, fact.at
         assert isinstance(event, Event)
         if event.about in self._stays and not self._is_explained(fact):
             self.round_facts += 1
@@ -107,6 +108,11 @@ class Turns:
         take = self._takes.get(type(event))
         if take is not None:
             take(fact)
+
+    def held_gpu_ns(self) -> int:
+        """Return the GPU-nanoseconds that attempts held so far, up to the newest fact."""
+        running = sum(gpus * (self._now - since) for _, gpus, since in self._held.values())
+        return self._held_gpu_ns + running
 
     def figures(self) -> dict[str, float]:
         """Return the figures; times of no turn are 0."""
@@ -251,7 +257,7 @@ class Turns:
         if held is not None:
             column, gpus, since = held
             self._busy[column] -= gpus
-            self.busy_gpu_ns += gpus * (fact.at - since)
+            self._held_gpu_ns += gpus * (fact.at - since)
 
     def _closed(self, fact: Fact) -> None:
         event = fact.event
