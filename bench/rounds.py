@@ -12,7 +12,7 @@ replayed alone (core/sharing/replay.py) on the same jobs, and each move is charg
                       in that column, by all GPUs, over all rounds
     pause_mean_seconds   from the pick until the job makes steps again, of starts after a job's first
 
-`--jobs N` plays the first N jobs of the trace, and `--apart` has each GPU type in a region of its own, so that a job that changes its type
+`--jobs N` plays the first N jobs of the trace, `--length` makes all shorter, and `--apart` has each GPU type in a region of its own, so that a job that changes its type
 moves between regions. Where the published data is not there, `has_published_data` is 0, jobs are drawn and
 speeds made up, and `jct_hours` has no bar.
 
@@ -53,6 +53,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=0, help="the first N of the trace; 0: all")
     parser.add_argument("--seed", type=int, default=1, help="of the plane; the jobs are the same")
     parser.add_argument("--stop", type=float, default=Pauses().stop_seconds, help="seconds that a job saves")
+    parser.add_argument(
+        "--length", type=float, default=1.0, help="part of its steps that each job makes, for shorter jobs"
+    )
     parser.add_argument("--apart", action="store_true", help="each GPU type is in a region of its own")
     parser.add_argument(
         "--set-up", type=float, default=Pauses().set_up_seconds, help="seconds from its start to steps"
@@ -70,6 +73,8 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
         jobs = [replace(job, steps=job.steps * QUICK_LENGTH) for job in jobs[:QUICK_JOBS]]
     elif chosen.jobs:
         jobs = jobs[: chosen.jobs]
+    if chosen.length != 1.0:
+        jobs = [replace(job, steps=job.steps * chosen.length) for job in jobs]
     jobs = [replace(job, steps=float(max(1, round(job.steps)))) for job in jobs]
     pauses = replace(Pauses(), stop_seconds=chosen.stop, set_up_seconds=chosen.set_up)
     figures = compared(jobs, pauses, chosen.seed, is_apart=chosen.apart) | {
@@ -80,7 +85,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
         at_least("lease_share", figures["lease_share"], 0.75, LIMITS["lease_share"]),
         at_most("empty_share", figures["empty_share"], 0.01, LIMITS["empty_share"]),
     ]
-    if not has_gavel() or is_quick or chosen.jobs:
+    if not has_gavel() or is_quick or chosen.jobs or chosen.length != 1.0:
         return Findings(figures, bars)
     bars.insert(1, at_most("jct_hours", figures["jct_hours"], 4.2, LIMITS["jct_hours"]))
     source = "the authors' simulator on the same trace and fleet, which charges nothing for a move, spec/gavel.md §7"

@@ -32,8 +32,10 @@ from store.sqlite import facts_in
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = LIBRARY / "rounds_live.yaml"
-QUICK_STEPS, QUICK_ROUND_SECONDS = 240, 5
-"""Of a gang of weight 1, and the shortest round that may be set."""
+QUICK_STEPS, QUICK_BATCH, QUICK_ROUND_SECONDS = 450, 352, 5
+"""Of a gang of weight 1, of each rank, and the shortest round that may be set."""
+QUICK_COMPRESSION = 1_440
+"""Of the emulated load."""
 SECONDS_MAX = 1_200.0
 GANGS = 3
 
@@ -112,9 +114,11 @@ def quick_scenario(directory: Path) -> Path:
     """Write the scenario with jobs of few steps and short rounds; return its path."""
     text = SCENARIO.read_text(encoding="utf-8")
     text = re.sub(r"round_seconds: \d+", f"round_seconds: {QUICK_ROUND_SECONDS}", text)
+    text = re.sub(r"compression: \d+", f"compression: {QUICK_COMPRESSION}", text)
     for name, steps in (("shared", QUICK_STEPS), ("shared_heavy", 2 * QUICK_STEPS)):
         job = (ROOT / "examples" / f"{name}.yaml").read_text(encoding="utf-8")
         job = re.sub(r"(--steps|steps:) \d+", rf"\1 {steps}", job)
+        job = re.sub(r"--batch \d+", f"--batch {QUICK_BATCH}", job)
         (directory / f"{name}.yaml").write_text(job, encoding="utf-8")
         text = text.replace(f"../../examples/{name}.yaml", f"{name}.yaml")
     path = directory / SCENARIO.name

@@ -1,15 +1,17 @@
 """Whether quota work notices a busy shared pool beside it: `python -m bench two_worlds`.
 
 One region of 40 nodes with H100, on the whole plane in the simulated world: half of the nodes is under the load and the quotas of
-`bench/fairness.py`, in half its size and for a day; the other half is in the pool `shared`. Three plays have the same submissions and
+`bench/fairness.py`, in half its size and for a day; the other half is in the pool `shared`. Four plays have the same submissions and
 cancellations of quota work, minute by minute, as the first recorded them:
 
     quiet    the shared half has no job
     busy     the shared half has three times as many jobs as it has room for, which take turns in rounds of six minutes
     again    quiet, with other delays of messages: by how much waits differ though nothing else does
+    open     quiet, and no node is in the shared pool: what the border costs quota work while the shared half is idle
 
     quota_wait_ratio   mean time from submission to the first start of all quota work that started in both plays, busy over quiet
     noise_ratio        the same of again over quiet
+    open_ratio         the same of open over quiet
     started_ratio      quota work that started, busy over quiet
     border_breaks      grants in the busy play of shared work on other nodes, or of other work on shared nodes; and charges of shared work
                        that a quota counts
@@ -71,9 +73,21 @@ class HalfShared(Week):
     """The load of fairness on half of the nodes, beside a pool that is quiet or busy."""
 
     def __init__(
-        self, size: Size, seed: int, recorded: list[Deed] | None = None, shared_jobs: int = 0
+        self,
+        size: Size,
+        seed: int,
+        recorded: list[Deed] | None = None,
+        shared_jobs: int = 0,
+        *,
+        has_border: bool = True,
     ) -> None:
-        """`recorded`: what tenants do; None: they decide by themselves, and it is recorded in `deeds`."""
+        """Ready to play.
+
+        recorded     what tenants do; None: they decide by themselves, and it is recorded in `deeds`
+        shared_jobs  that are submitted at the begin
+        has_border   half of the nodes is in the shared pool; without, all are for quota work
+        """
+        self._has_border = has_border
         super().__init__(size, seed, RankingSettings())
         self.deeds: list[Deed] = []
         self.looks = 0
@@ -89,7 +103,8 @@ class HalfShared(Week):
     @property
     def fleet(self) -> FleetSpec:
         """Nodes for quota first, then as many in the shared pool."""
-        return FleetSpec({REGION: mixed((self._half(), self._half(SHARED_POOL)))}, planner=True)
+        other = self._half(SHARED_POOL if self._has_border else "")
+        return FleetSpec({REGION: mixed((self._half(), other))}, planner=True)
 
     @property
     def other_tenants(self) -> dict[str, TenantSpec]:
@@ -154,7 +169,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
-    """Play quiet, busy, and quiet again."""
+    """Play quiet, busy, quiet again, and without the border."""
     begun = time.perf_counter()
     size = QUICK if is_quick else FULL
     if chosen is not None and not is_quick:
@@ -165,11 +180,14 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     busy.play()
     again = HalfShared(size, 2, quiet.deeds)
     again.play()
+    without = HalfShared(size, 1, quiet.deeds, has_border=False)
+    without.play()
     turned = busy.turns.figures()
     gpu_ns = 8 * size.nodes * size.days * 24 * 3_600 * SECOND
     figures = {
         "quota_wait_ratio": wait_ratio(busy.waits, quiet.waits),
         "noise_ratio": wait_ratio(again.waits, quiet.waits),
+        "open_ratio": wait_ratio(without.waits, quiet.waits),
         "started_ratio": len(busy.waits) / max(1, len(quiet.waits)),
         "border_breaks": float(busy.border_breaks),
         "quiet_wait_seconds": mean(quiet.waits.values()),

@@ -269,6 +269,7 @@ def test_border_breaks_are_counted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_rounds_live_in_small(tmp_path: Path) -> None:
     """Three real gangs take turns in rounds of five seconds; no step is made twice, and all logs replay to their digests."""
     found = rounds_live.run(tmp_path, is_quick=True)
