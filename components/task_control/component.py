@@ -39,7 +39,6 @@ from core.events.control import (
 )
 from core.events.moves import MoveBegun
 from core.events.region import AttemptEnded, AwardDeclined, ClaimPromised, NodesReturned, PromiseRevised
-from core.events.sharing import RoundBegun
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity
@@ -124,11 +123,6 @@ class TaskControl:
             known = state.image.control.rows.get(workload, ())
             for epoch in (event.epoch,) if isinstance(event, MoveBegun) else known:
                 state.attempts_due.put((workload, epoch), fact.heard_at)
-            if isinstance(event, RoundBegun):
-                for leaver in event.leaves:
-                    award = state.awards.awards.rows.get(leaver)
-                    if award is not None:
-                        state.attempts_due.put((leaver, award.epoch), fact.heard_at)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:

@@ -9,7 +9,6 @@ from core.events.control import OperationsBegun, OperationsDone, OperationsReque
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import WorkloadAwarded
 from core.events.region import StopOrdered
-from core.events.sharing import RoundBegun
 from core.events.starts import StartPromised, StartPromiseEnded
 from core.fact import Event
 from core.messages.base import Refused
@@ -32,7 +31,6 @@ from tests.matching import facts, said, said_once
 COST = MoveCost(seconds(85), seconds(40), 85)
 PLANNED = MovePlanned(W1, 1, 1, US, COST)
 BEGUN = MoveBegun(W1, 1, 1, MOVE_DEADLINE, US, 2)
-W2 = WorkloadId("w-2")
 
 
 def runs(start: Start, *, is_controlled: bool = True) -> Pair:
@@ -169,19 +167,3 @@ def test_capacity_of_a_move_that_is_called_off(start: Start) -> None:
     store.fact(GLOBAL_LOG, StartPromiseEnded(WorkloadId("w-1"), 1, StartOver.GIVEN_UP))
     (over,) = facts(store.wake())
     assert StartOver.GIVEN_UP == getattr(over, "reason", None)
-
-
-def test_who_leaves_a_shared_pool_is_stopped_as_soon_as_the_round_begins(start: Start) -> None:
-    """The round's fact itself makes the attempt due: no other fact has to come along. Who stays is not asked for anything."""
-    pair = Pair(start)
-    pair.grant(a_gang(control=ALONE))
-    pair.grant(a_gang(control=ALONE, workload=W2, first=4))
-    pair.settle()
-    pair.wait(seconds(60))
-    before = pair.control.now
-    pair.queue(RoundBegun(7, (), {}, (W1,), seconds(60)))
-    pair.settle()
-    assert before == pair.control.now
-    (stop,) = of(pair, StopOrdered)
-    assert isinstance(stop, StopOrdered)
-    assert (W1, EndCause.ROUND_OVER) == (stop.workload, stop.cause)
