@@ -12,7 +12,7 @@ log and clock, so a repeated, early or outdated one has no effect. The broker ca
     moot        withdrawn: the drain was lifted, the maintenance cancelled, the promise ended
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from components.task_control.operations import closing_of, is_moot, operations_wanted
 from components.task_control.requests import request_of, says_something
@@ -39,6 +39,7 @@ from core.events.control import (
 )
 from core.events.moves import MoveBegun
 from core.events.region import AttemptEnded, AwardDeclined, ClaimPromised, NodesReturned, PromiseRevised
+from core.events.sharing import RoundBegun
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity
@@ -119,15 +120,24 @@ class TaskControl:
         """Fold a fact of the region or of the queue, or a note."""
         if fact.log == GLOBAL_LOG:
             state.awards.fold(fact)
-            event, workload = fact.event, getattr(fact.event, "workload", WorkloadId(""))
-            known = state.image.control.rows.get(workload, ())
-            for epoch in (event.epoch,) if isinstance(event, MoveBegun) else known:
-                state.attempts_due.put((workload, epoch), fact.heard_at)
+            for key in self._about(state, fact):
+                state.attempts_due.put(key, fact.heard_at)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
             self._evolve_note(state, fact)
         return state
+
+    def _about(self, state: ControlState, fact: Fact) -> Iterator[AttemptKey]:
+        """Yield the attempts that a fact of the queue is about."""
+        event, awards = fact.event, state.awards.awards.rows
+        workload = getattr(event, "workload", WorkloadId(""))
+        if isinstance(event, MoveBegun):
+            yield workload, event.epoch
+        elif isinstance(event, RoundBegun):
+            yield from ((job, awards[job].epoch) for job in event.leaves if job in awards)
+        else:
+            yield from ((workload, epoch) for epoch in state.image.control.rows.get(workload, ()))
 
     def _fold_region(self, state: ControlState, fact: Fact) -> None:
         now, event = fact.heard_at, fact.event

@@ -9,6 +9,7 @@ from core.events.control import OperationsBegun, OperationsDone, OperationsReque
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import WorkloadAwarded
 from core.events.region import StopOrdered
+from core.events.sharing import RoundBegun
 from core.events.starts import StartPromised, StartPromiseEnded
 from core.fact import Event
 from core.messages.base import Refused
@@ -19,6 +20,7 @@ from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import MOVE_DEADLINE
 from core.nouns.moving import MoveCost
 from core.nouns.operation import WHOLE, OperationKind, Outcome
+from core.nouns.sharing import ShareColumn
 from core.nouns.starts import StartOver
 from core.nouns.workload import EndCause, Kind
 from core.rules.disruption_budget import MOVES
@@ -88,6 +90,18 @@ def test_gang_without_a_controller_is_stopped_at_once(start: Start) -> None:
     pair.queue(PLANNED, BEGUN)
     pair.settle()
     assert 1 == len(of(pair, StopOrdered))
+
+
+def test_job_that_leaves_a_round_is_stopped_by_the_fact_that_began_it(start: Start) -> None:
+    """At once, though nothing else happens in its region; one that stays goes on."""
+    pair = runs(start, is_controlled=False)
+    pair.grant(a_gang(workload="w-2", first=4, control=ALONE))
+    pair.wait(seconds(60))
+    pair.queue(RoundBegun(7, (ShareColumn(EU, "H100"),), {}, (W1,), seconds(30)))
+    pair.settle()
+    (stop,) = of(pair, StopOrdered)
+    assert isinstance(stop, StopOrdered)
+    assert (W1, EndCause.ROUND_OVER) == (stop.workload, stop.cause)
 
 
 def test_move_that_is_over_is_withdrawn(start: Start) -> None:
