@@ -41,6 +41,14 @@ def test_line() -> None:
     assert wanted == line_of(a_look())
 
 
+def test_line_of_several_gangs() -> None:
+    """The newest loss of each that told one, by its name."""
+    (gang,) = a_look().gangs
+    other = GangLook("heavy", curve=[Point(2, 90, 0.5)])
+    told = line_of(replace(a_look(), gangs=[gang, GangLook("silent"), other]))
+    assert told.endswith("loss 1.000 at step 30 of charlm, loss 0.500 at step 90 of heavy")
+
+
 def test_line_of_a_run_with_tenants() -> None:
     """What of all that is held is borrowed, too."""
     assert "16 GPUs held, 8 borrowed, loss" in line_of(with_tenant(a_look()))
