@@ -74,5 +74,5 @@ DURATIONS: dict[str, Duration] = {
     "start_latency": Duration(9, "--hours 8", 4),
     "strategy": Duration(1),
     "task_control": Duration(2),
-    "two_worlds": Duration(5),
+    "two_worlds": Duration(12, "--days 0.3", 4),
 }
