@@ -18,7 +18,7 @@ cancellations of quota work, minute by minute, as the first recorded them:
     shared_switches    picks with which rounds began in the busy play
     shared_gpu_share   of the shared half's GPU-time, the part that jobs held in the busy play; how busy it was
 
-`--days D` plays other than one day.
+`--days D` plays other than one day, and `--shared-type A100` has another GPU type in the shared half.
 """
 
 import argparse
@@ -57,7 +57,9 @@ CROWD = 3.0
 """GPUs that all shared jobs together want, by those of the shared half."""
 LENGTH = 100.0
 """By which shared jobs are longer than those of the published load, so that none ends."""
-LIMIT = "stores, agents and the queue serve both halves, one message after another"
+LIMIT = (
+    "quota work notices jobs of the same GPU type that take turns; with another type in the pool it does not"
+)
 
 
 class Deed(Struct, frozen=True):
@@ -80,14 +82,16 @@ class HalfShared(Week):
         shared_jobs: int = 0,
         *,
         has_border: bool = True,
+        shared_type: str = GPU_TYPE,
     ) -> None:
         """Ready to play.
 
         recorded     what tenants do; None: they decide by themselves, and it is recorded in `deeds`
         shared_jobs  that are submitted at the begin
         has_border   half of the nodes is in the shared pool; without, all are for quota work
+        shared_type  the GPU type of that half
         """
-        self._has_border = has_border
+        self._has_border, self._shared_type = has_border, shared_type
         super().__init__(size, seed, RankingSettings())
         self.deeds: list[Deed] = []
         self.looks = 0
@@ -114,7 +118,7 @@ class HalfShared(Week):
     async def look(self, at: float) -> None:
         """Let shared jobs be submitted at first, then tenants do what they want now, or what was recorded."""
         if not self.looks:
-            for number, spec in enumerate(shared_work(self._shared_jobs)):
+            for number, spec in enumerate(shared_work(self._shared_jobs, self._shared_type)):
                 await self.run.users.submit(f"shared-{number}", spec)
         if self._recorded is None:
             await super().look(at)
@@ -145,7 +149,7 @@ class HalfShared(Week):
 
     def _half(self, pool: str = "") -> RegionSpec:
         region = RegionSpec(nodes=self.size.nodes, gpu_type=GPU_TYPE, workers=1, agents=2)
-        return replace(region, pool=pool) if pool else region
+        return replace(region, pool=pool, gpu_type=self._shared_type) if pool else region
 
     def _take(self, fact: Fact) -> None:
         self.turns.take(fact)
@@ -166,6 +170,7 @@ class HalfShared(Week):
 def options(parser: argparse.ArgumentParser) -> None:
     """Add how long is played."""
     parser.add_argument("--days", type=float, default=FULL.days)
+    parser.add_argument("--shared-type", default=GPU_TYPE, help="the GPU type of the shared half")
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -174,11 +179,12 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     size = QUICK if is_quick else FULL
     if chosen is not None and not is_quick:
         size = replace(size, days=chosen.days)
-    quiet = HalfShared(size, 1)
+    other = GPU_TYPE if chosen is None else chosen.shared_type
+    quiet = HalfShared(size, 1, shared_type=other)
     quiet.play()
-    busy = HalfShared(size, 1, quiet.deeds, jobs_for(size))
+    busy = HalfShared(size, 1, quiet.deeds, jobs_for(size), shared_type=other)
     busy.play()
-    again = HalfShared(size, 2, quiet.deeds)
+    again = HalfShared(size, 2, quiet.deeds, shared_type=other)
     again.play()
     without = HalfShared(size, 1, quiet.deeds, has_border=False)
     without.play()
@@ -233,18 +239,18 @@ def jobs_for(size: Size) -> int:
     return count
 
 
-def shared_work(count: int) -> list[WorkloadSpec]:
+def shared_work(count: int, gpu_type: str = GPU_TYPE) -> list[WorkloadSpec]:
     """Return so many jobs for the shared half: of the published widths, and as fast as on a V100."""
     if not count:
         return []
     known = gavel_table()
     table = SpeedTable(
         {
-            shape: {GPU_TYPE: speeds[GAVEL_TYPES[0]]}
+            shape: {gpu_type: speeds[GAVEL_TYPES[0]]}
             for shape, speeds in known.alone.items()
             if speeds.get(GAVEL_TYPES[0])
         },
         {},
     )
     jobs = poisson_load(count, 1.0, known, **dice_of(1), has_widths=True, has_weights=True)
-    return [workload_of(replace(job, steps=LENGTH * job.steps), table, (GPU_TYPE,), Pauses()) for job in jobs]
+    return [workload_of(replace(job, steps=LENGTH * job.steps), table, (gpu_type,), Pauses()) for job in jobs]
