@@ -162,9 +162,9 @@ class Week:
         self.spec = ScenarioSpec(
             name="bench_fairness",
             survives="Tenants want now more and now less.",
-            fleet=FleetSpec(regions=1, nodes=size.nodes, workers=1, agents=2),
+            fleet=self.fleet,
             workload=(replace(self.load, tenant=names[0]),),
-            tenants=tenants,
+            tenants=tenants | self.other_tenants,
         )
         self.dice = {name: random.Random(f"fairness/{seed}/{name}") for name in names}
         self.tallies = {name: Tally(gpus) for name, gpus in zip(names, size.entitled, strict=True)}
@@ -181,6 +181,16 @@ class Week:
         self.phases = {name: self._phases(name, tally.entitled) for name, tally in self.tallies.items()}
         self._submitted = 0
         self._cancelled: dict[WorkloadId, None] = {}
+
+    @property
+    def fleet(self) -> FleetSpec:
+        """The nodes on which the tenants are entitled to GPUs, in the region `r0`."""
+        return FleetSpec(regions=1, nodes=self.size.nodes, workers=1, agents=2)
+
+    @property
+    def other_tenants(self) -> dict[str, TenantSpec]:
+        """Tenants that are entitled to nothing."""
+        return {}
 
     def play(self) -> None:
         """All of it."""
@@ -202,12 +212,12 @@ class Week:
             begun = run.world.now()
             span = self.size.days * 24 * HOUR
             while run.world.now() < begun + span:
-                await self._look(run.world.now() - begun)
+                await self.look(run.world.now() - begun)
                 await run.world.sleep(LOOK_SECONDS)
         finally:
             await run.stop()
 
-    async def _look(self, at: float) -> None:
+    async def look(self, at: float) -> None:
         """Count what was held since the look before, and submit or cancel what each wants now."""
         held: Counter[TenantName] = Counter()
         waits: Counter[TenantName] = Counter()
@@ -230,13 +240,21 @@ class Week:
             for workload, gpus in reversed(waiting.get(name, [])):
                 if missing + gpus <= 0:
                     missing += gpus
-                    self._cancelled[workload] = None
-                    await self.run.users.cancel(workload)
+                    await self.cancel(workload)
             while missing > 0:
                 spec = self._draw(name, missing)
                 missing -= gpu_milli_of(spec.jobs) // MILLI
                 self._submitted += 1
-                await self.run.users.submit(f"fairness-{self._submitted}", spec)
+                await self.submit(f"fairness-{self._submitted}", spec)
+
+    async def submit(self, key: str, spec: WorkloadSpec) -> None:
+        """A tenant submits this."""
+        await self.run.users.submit(key, spec)
+
+    async def cancel(self, workload: WorkloadId) -> None:
+        """A tenant wants this no more."""
+        self._cancelled[workload] = None
+        await self.run.users.cancel(workload)
 
     def _count(self, at: float, held: Counter[TenantName], waits: Counter[TenantName]) -> None:
         names = [*self.tallies]

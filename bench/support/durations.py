@@ -61,6 +61,9 @@ DURATIONS: dict[str, Duration] = {
     "rate_limit": Duration(2),
     "refused_look": Duration(1),
     "remembered": Duration(3),
+    "round_cost": Duration(3),
+    "rounds": Duration(1),
+    "rounds_live": Duration(5),
     "rounds_share": Duration(1),
     "round_length": Duration(4),
     "scan": Duration(1),
@@ -71,4 +74,5 @@ DURATIONS: dict[str, Duration] = {
     "start_latency": Duration(9, "--hours 8", 4),
     "strategy": Duration(1),
     "task_control": Duration(2),
+    "two_worlds": Duration(12, "--days 0.3", 4),
 }

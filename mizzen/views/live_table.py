@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 from core.nouns.quantities import MILLI
 from core.nouns.workload import Phase
 from mizzen.views.fleet.tenant_table import quota_of
-from scenarios.play.live import Look, Point, TenantsAt
+from scenarios.play.live import Look, TenantsAt
+from scenarios.play.live_gangs import GangLook, Point
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -68,8 +69,10 @@ def line_of(look: Look) -> str:
     if look.tenants:
         borrowed = sum(use.borrowed for row in look.tenants for use in row.uses.values())
         text += f", {borrowed // MILLI} borrowed"
-    if look.curve:
-        text += f", loss {look.curve[-1].loss:.3f} at step {look.curve[-1].step}"
+    trained = [gang for gang in look.gangs if gang.curve]
+    for gang in trained:
+        of = f" of {_name_of(gang)}" if len(trained) > 1 else ""
+        text += f", loss {gang.curve[-1].loss:.3f} at step {gang.curve[-1].step}{of}"
     return text
 
 
@@ -117,14 +120,27 @@ def _drawn(look: Look) -> "Group":
     lines.add_row("waiting", waiting)
     lines.add_row("ended", ended or "none yet")
     lines.add_row("misfortune", ", ".join(look.kills) or "none yet")
-    if look.gang is not None:
-        gang = look.gang
-        where = (
-            "has ended" if look.gang_has_ended else f"{gang.phase.lower()} in {gang.region or 'no region'}"
-        )
-        lines.add_row(gang.name, f"{where}, attempt {gang.epoch}")
-    if look.curve:
-        first, last = look.curve[0], look.curve[-1]
-        lines.add_row("loss", f"{first.loss:.3f} {sparkline(look.curve)} {last.loss:.3f} at step {last.step}")
+    for gang in look.gangs:
+        for name, text in _rows_of(gang):
+            lines.add_row(name, text)
     tenants = Text("\n".join(quota_of(look.tenants, None))) if look.tenants else Text(end="")
     return Group(head, regions, tenants, lines)
+
+
+def _name_of(gang: GangLook) -> str:
+    """Two jobs may come of one file."""
+    return gang.name if gang.row is None else f"{gang.name} ({gang.row.workload})"
+
+
+def _rows_of(gang: GangLook) -> list[tuple[str, str]]:
+    rows = []
+    if gang.row is not None:
+        row = gang.row
+        where = "has ended" if gang.has_ended else f"{row.phase.lower()} in {row.region or 'no region'}"
+        resumed = gang.resumed.get(row.epoch)
+        since = "" if resumed is None else f", resumed at step {resumed}"
+        rows.append((_name_of(gang), f"{where}, attempt {row.epoch}{since}"))
+    if gang.curve:
+        first, last = gang.curve[0], gang.curve[-1]
+        rows.append(("loss", f"{first.loss:.3f} {sparkline(gang.curve)} {last.loss:.3f} at step {last.step}"))
+    return rows

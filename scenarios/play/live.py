@@ -3,7 +3,6 @@ names, what a plane looks like at each moment, and what its auditor found.
 """
 
 import asyncio
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,9 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bus.errors import BusError
 from core.messages.auditor import AuditShown, ShowAudit
-from core.messages.output import OutputPage, ReadOutput
 from core.messages.queue import (
     ListedWorkload,
     ListWorkloads,
@@ -24,30 +21,26 @@ from core.messages.queue import (
     WorkloadsListed,
 )
 from core.messages.tenants import ListedTenant
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
-from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import SECOND
 from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.operation import ControlSpec, OperationPhase
 from core.nouns.placement import numbers_in
 from core.nouns.workload import Phase, WorkloadSpec
 from runtime.wiring import Plan
 from scenarios.accounting.witness import Witness
+from scenarios.play.live_gangs import GangLook, GangReader
 from scenarios.play.operators import Operators
 from scenarios.play.run import Run
 from scenarios.scenario import JobSpec, ScenarioSpec
 from scenarios.workload import CONTROLLED
 from scenarios.worlds.processes.world import ProcessesWorld
 
-ASK: Nanoseconds = seconds(2)
 AGAIN_SECONDS = 0.25
 LOOK_SECONDS = 0.4
 """Between looks at the plane."""
 AUDIT_SECONDS_MAX = 20.0
 """For the auditor to come up to the heads of all logs once everything has ended. It takes a hundredth of a second."""
-OUTPUT_BYTES = 256 * 1024
-LOSS = re.compile(rb"^step (\d+) loss ([0-9.]+)", re.MULTILINE)
-
-RESUMED = re.compile(rb"^resumed at step (\d+)", re.MULTILINE)
 
 
 class EndedTooSoon(Exception):
@@ -59,14 +52,6 @@ class Job(Struct, frozen=True):
 
     when: JobSpec
     spec: WorkloadSpec
-
-
-class Point(Struct, frozen=True):
-    """What a training program said of itself."""
-
-    epoch: int
-    step: int
-    loss: float
 
 
 class Look(Struct):
@@ -85,12 +70,8 @@ class Look(Struct):
     tenants: list[ListedTenant] = []
     """If the scenario has any."""
     kills: list[str] = []
-    gang: ListedWorkload | None = None
-    """The first job, as it was last seen among what has not ended."""
-    gang_has_ended: bool = False
-    curve: list[Point] = []
-    resumed_step: int = 0
-    """At which the program said that it resumes."""
+    gangs: list[GangLook] = []
+    """The jobs that the scenario names, in its order."""
 
 
 class TenantsAt(Struct, frozen=True):
@@ -120,7 +101,7 @@ class LiveRun:
         self.jobs = jobs
         self.plan: Plan = spec.plan
         self.witness = Witness(self.plan)
-        self.look = Look(total=_totals(self.plan))
+        self.look = Look(total=_totals(self.plan), gangs=[GangLook(job.spec.name) for job in jobs])
         self.world = ProcessesWorld(self.plan, seed, directory, self.witness, self.look.kills.append)
         self.run = Run(spec, seed, self.world, self.witness)
         self.users = self.run.users
@@ -135,10 +116,10 @@ class LiveRun:
         self._operators = Operators(self.users)
         self._watch = watch
         self._begun = time.monotonic()
-        self._gang_at: tuple[RegionName, WorkerName] | None = None
-        """Where the first job was last seen."""
-        self._offsets: dict[int, int] = {}
-        """By epoch of the gang, how far its output was read."""
+        self._readers = [
+            GangReader(self.users, self.plan, job.spec.jobs[0].name, look)
+            for job, look in zip(jobs, self.look.gangs, strict=True)
+        ]
 
     async def play(self) -> None:
         """From the start of the plane to its end. Raises PlaneError and BusError."""
@@ -274,9 +255,10 @@ class LiveRun:
             now = self._tenants_now = TenantsAt(round(look.seconds, 1), look.tenants)
             if self.most_held is None or now.held > self.most_held.held:
                 self.most_held = now
-        gang = users.accepted.get("job-0")
-        if gang is not None:
-            await self._look_at_gang(next((row for row in rows if row.workload == gang), None))
+        for number, reader in enumerate(self._readers):
+            workload = users.accepted.get(f"job-{number}")
+            if workload is not None:
+                await reader.read(workload, rows)
         self._watch(look)
 
     async def _listed(self) -> tuple[list[ListedWorkload], dict[str, int]]:
@@ -293,42 +275,6 @@ class LiveRun:
             after = listed.next
             if not after:
                 return rows, counts
-
-    async def _look_at_gang(self, row: ListedWorkload | None) -> None:
-        """What rank 0 of the first job wrote, attempt by attempt."""
-        look = self.look
-        look.gang = row or look.gang
-        look.gang_has_ended = row is None and look.gang is not None
-        for region in self.plan.regions:
-            if row is not None and region.region == row.region:
-                self._gang_at = (region.region, region.inventories[0].worker)
-        if look.gang is None or self._gang_at is None:
-            return
-        for epoch in range(max(1, look.gang.epoch - 1), look.gang.epoch + 1):
-            await self._read_output(*self._gang_at, epoch)
-
-    async def _read_output(self, region: RegionName, worker: WorkerName, epoch: int) -> None:
-        job = self.jobs[0].spec.jobs[0].name
-        while True:
-            offset = self._offsets.get(epoch, 0)
-            asked = ReadOutput(
-                region, worker, self.users.accepted["job-0"], epoch, job, 0, offset, OUTPUT_BYTES
-            )
-            try:
-                page = await self.users.bus.ask(asked, ASK)
-            except BusError:
-                return
-            if not isinstance(page, OutputPage):
-                return
-            whole = page.data.rfind(b"\n") + 1
-            found = [Point(epoch, int(step), float(loss)) for step, loss in LOSS.findall(page.data[:whole])]
-            self.look.curve += found
-            resumed = RESUMED.search(page.data[:whole])
-            if resumed is not None:
-                self.look.resumed_step = self.look.resumed_step or int(resumed[1])
-            self._offsets[epoch] = page.offset + whole
-            if not whole:
-                return
 
     async def _audited(self) -> AuditShown | None:
         """What the auditor found, once nothing waits."""

@@ -8,10 +8,11 @@ from msgspec import Struct
 from core.events.queue import AttemptClosed
 from core.events.region import ClaimGranted, ClaimPromised
 from core.invariants.consistency import Violation
-from core.nouns.ids import LogName, WorkloadId
-from core.nouns.workload import Phase
+from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
+from core.nouns.workload import Kind, Phase
 from scenarios.accounting.preemption import Negotiated, lines_of_negotiated, negotiated_in
 from scenarios.play.live import LiveRun, TenantsAt
+from scenarios.play.live_turns import TurnsOf, turns_of
 from scenarios.schema.expectations import Met
 from store.sqlite import facts_in
 
@@ -59,6 +60,8 @@ class Summary(Struct, frozen=True):
     """When most was held, and when everything had ended; empty: the scenario has none."""
     negotiated: list[Negotiated] = []
     """Attempts that were pushed out."""
+    turns: list[TurnsOf] = []
+    """Of the jobs of a shared pool; empty: the scenario names none."""
 
     @property
     def is_good(self) -> bool:
@@ -79,7 +82,13 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
     ]
     gang = _gang(run, directory)
     negotiated = negotiated_in(directory, witness.logs)
-    problems = [*outcome.problems, *_missing(run, gang), *_not_pushed_out(run, negotiated)]
+    turns = _turns(run, directory)
+    problems = [
+        *outcome.problems,
+        *_missing(run, gang),
+        *_not_pushed_out(run, negotiated),
+        *_not_in_turn(run, turns),
+    ]
     online = run.audit.count if run.audit is not None else 0
     if online > len(outcome.violations):
         problems.append(f"the auditor found {online} violations while it ran, and the logs show fewer")
@@ -104,6 +113,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         directory=str(directory),
         tenants=[at for at in (run.most_held, run.tenants_in_calm) if at is not None],
         negotiated=negotiated,
+        turns=turns,
     )
 
 
@@ -122,7 +132,8 @@ def _missing(run: LiveRun, gang: Gang | None) -> list[str]:
     if run.jobs and run.jobs[0].when.drain_after_seconds and not run.drain_waited:
         problems.append(f"{run.jobs[0].spec.name} never left the nodes that were drained under it")
     if run.jobs and (run.jobs[0].when.requeue_after_seconds or run.jobs[0].when.drain_after_seconds):
-        steps = (gang.saved_step, gang.resumed_step, run.look.resumed_step) if gang is not None else (0,)
+        told = run.look.gangs[0].resumed_step
+        steps = (gang.saved_step, gang.resumed_step, told) if gang is not None else (0,)
         if len(set(steps)) != 1 or not steps[0]:
             problems.append(f"saved, awarded and resumed steps are not one: {steps}")
     outcome = run.run.outcome
@@ -155,12 +166,37 @@ def _not_pushed_out(run: LiveRun, negotiated: Sequence[Negotiated]) -> list[str]
     return problems
 
 
+def _turns(run: LiveRun, directory: Path) -> list[TurnsOf]:
+    accepted = run.users.accepted
+    gangs = {
+        accepted[f"job-{number}"]: run.look.gangs[number]
+        for number, job in enumerate(run.jobs)
+        if job.spec.kind is Kind.SHARED and f"job-{number}" in accepted
+    }
+    return turns_of(facts_in(directory, GLOBAL_LOG), gangs)
+
+
+def _not_in_turn(run: LiveRun, turns: Sequence[TurnsOf]) -> list[str]:
+    """What jobs of a shared pool did not do: take turns, and go on at the step that they had saved."""
+    wanted = sum(job.spec.kind is Kind.SHARED for job in run.jobs)
+    problems = (
+        []
+        if len(turns) == wanted
+        else [f"{len(turns)} of {wanted} jobs of the shared pool ran beside the others"]
+    )
+    if wanted > 1 and all(one.attempts < 2 for one in turns):
+        problems.append("no job of the shared pool was stopped for another")
+    return problems + [
+        f"{one.name} ({one.workload}) made {one.steps_lost} steps again" for one in turns if one.steps_lost
+    ]
+
+
 def _gang(run: LiveRun, directory: Path) -> Gang | None:
     workload = run.users.accepted.get("job-0")
-    if workload is None or not run.look.curve:
+    if workload is None or not run.look.gangs[0].curve:
         return None
     saved, resumed = _checkpoints(run.witness.logs, directory, workload)
-    curve = run.look.curve
+    curve = run.look.gangs[0].curve
     return Gang(curve[0].loss, curve[-1].loss, saved, resumed, round(run.drain_waited, 1))
 
 
@@ -190,6 +226,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         ("gang", _trained(gang)),
         *((("drain", _left(gang)),) if gang is not None and gang.drain_waited_seconds else ()),
         *lines_of_negotiated(summary.negotiated),
+        *((f"{one.name} ({one.workload})", _turned(one)) for one in summary.turns),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         ("violations", str(summary.invariant_violations)),
@@ -214,3 +251,11 @@ def _left(gang: Gang) -> str:
     """How it left the nodes that were drained under it."""
     waited = f"{gang.drain_waited_seconds:.1f} s"
     return f"its controller let it leave {waited} later, after the checkpoint of step {gang.saved_step}"
+
+
+def _turned(one: TurnsOf) -> str:
+    """What a job of a shared pool received."""
+    steps = ", ".join(map(str, one.resumed_at))
+    went = f"resumed at step {steps}" if steps else "was never stopped"
+    parts = f"{100 * one.received_part:.1f} % of all time received, {100 * one.owed_part:.1f} % owed"
+    return f"{parts}; {one.attempts} attempts, {went}, {one.steps_lost} steps made again"

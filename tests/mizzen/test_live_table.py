@@ -7,7 +7,8 @@ from core.messages.tenants import ListedTenant
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.tenant import Entitlement, TenantSettings, TypeUse
 from mizzen.views.live_table import LiveTable, line_of, sparkline, tenants_told
-from scenarios.play.live import Look, Point, TenantsAt
+from scenarios.play.live import Look, TenantsAt
+from scenarios.play.live_gangs import GangLook, Point
 
 EAST = RegionName("east")
 
@@ -24,7 +25,7 @@ def a_look(seconds: float = 12.3) -> Look:
         waiting={"no_capacity": 4},
         held={EAST: 16_000},
         total={EAST: 64_000},
-        curve=curve,
+        gangs=[GangLook("charlm", curve=curve)],
     )
 
 
@@ -38,6 +39,14 @@ def test_line() -> None:
     """All that matters, in one."""
     wanted = " 12.3 s  4/10 ended, 2 running, 4 pending, 16 GPUs held, loss 1.000 at step 30"
     assert wanted == line_of(a_look())
+
+
+def test_line_of_several_gangs() -> None:
+    """The newest loss of each that told one, by its name."""
+    (gang,) = a_look().gangs
+    other = GangLook("heavy", curve=[Point(2, 90, 0.5)])
+    told = line_of(replace(a_look(), gangs=[gang, GangLook("silent"), other]))
+    assert told.endswith("loss 1.000 at step 30 of charlm, loss 0.500 at step 90 of heavy")
 
 
 def test_line_of_a_run_with_tenants() -> None:
@@ -57,7 +66,7 @@ def test_tenants_of_a_run_when_it_is_over() -> None:
 
 def test_curve_falls_from_left_to_right() -> None:
     """The highest block for the highest loss; as many blocks as fit."""
-    assert "█▆▃▁" == sparkline(a_look().curve)
+    assert "█▆▃▁" == sparkline(a_look().gangs[0].curve)
     assert "" == sparkline([])
     assert "▁▁" == sparkline([Point(1, 1, 2.0), Point(1, 2, 2.0)])
     assert 10 == len(sparkline([Point(1, step, float(step)) for step in range(100)], width=10))

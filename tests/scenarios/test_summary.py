@@ -9,6 +9,7 @@ from core.nouns.operation import Ack, Answer
 from scenarios.accounting.preemption import Negotiated, answer_text, lines_of_negotiated
 from scenarios.controllers.yields import Way, Yields
 from scenarios.play.live_summary import Gang, Summary, lines_of
+from scenarios.play.live_turns import TurnsOf
 from scenarios.scenario import load_scenario
 from tests.scenarios.runs import run_quietly
 
@@ -46,6 +47,19 @@ def test_run_without_a_drain() -> None:
     """Or without a gang: nothing is said of what was not."""
     assert "drain" not in dict(lines_of(SUMMARY))
     assert "none" == dict(lines_of(replace(SUMMARY, gang=None)))["gang"]
+
+
+def test_gangs_that_took_turns() -> None:
+    """Each has a line: its part of the time, its attempts, and where it went on."""
+    stopped = TurnsOf("charlm", WorkloadId("w-1"), 3, 40.0, 50.0, 0.24, 0.25, 0, [120, 260])
+    stayed = TurnsOf("heavy", WorkloadId("w-3"), 1, 100.0, 100.0, 0.52, 0.5, 4, [])
+    told = dict(lines_of(replace(SUMMARY, turns=[stopped, stayed])))
+    wanted = (
+        "24.0 % of all time received, 25.0 % owed; 3 attempts, resumed at step 120, 260, 0 steps made again"
+    )
+    assert wanted == told["charlm (w-1)"]
+    assert told["heavy (w-3)"].endswith("50.0 % owed; 1 attempts, was never stopped, 4 steps made again")
+    assert "charlm (w-1)" not in dict(lines_of(SUMMARY))
 
 
 ASKED = Negotiated(
