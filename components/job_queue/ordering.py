@@ -28,11 +28,15 @@ from core.rules.quota import (
     held_on,
     kept_before,
     level_asked,
+    level_of,
     may_be_over,
     narrowing,
     needs_of,
 )
 from core.rules.tenancy import gpus_by_type
+
+POOL_NAME = TenantName(f"pool {SHARED_POOL}")
+"""In which picks stand in the order: it is no name that a tenant could have."""
 
 # From facts.
 
@@ -70,7 +74,7 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
     if row.spec.kind is Kind.SHARED:
         wanted = wanted and row.pick is not None
-    level = row.level if row.is_active else level_asked(row.spec, state.image.tenants)
+    level = row.level if row.is_active else level_of(row, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
     now = pending_work(state, workload, row) if wanted else None
@@ -132,7 +136,7 @@ def _picked_work(workload: WorkloadId, row: WorkloadRow) -> PendingWork:
     """Return a job that a round has picked: in the name of its pool, for it takes nothing of its tenant's quota and earns no credit."""
     return PendingWork(
         workload,
-        TenantName(SHARED_POOL),
+        POOL_NAME,
         row.number,
         Instant(row.submitted_at),
         level=LOWEST,
@@ -150,7 +154,7 @@ def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> b
     """
     if not row.is_active:
         return state.ledger.drop(workload)
-    asked = level_asked(row.spec, state.image.tenants)
+    asked = level_of(row, state.image.tenants)
     return state.ledger.put(workload, row, asked, held_by(state, workload, row))
 
 
@@ -259,6 +263,9 @@ def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: Quo
     """
     row = state.image.workloads.rows[work.workload]
     if row.pick is not None:
+        # Room that is about to be left is waited for, before others of the pool are pushed out.
+        is_to_wait = row.pick.name in state.image.sharing.leaving.values()
+        level = LOWEST if is_to_wait else level_of(row, state.image.tenants)
         return AskedShape(level, work.shape, work.base, work.tasks, ((gpu_type_of(row.pick.gpu_type)[0],),))
     jobs = row.spec.jobs
     is_within = quota_class is QuotaClass.NOMINAL

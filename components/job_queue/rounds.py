@@ -83,6 +83,7 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         {job: index[column] for job, column in joins.items()},
         leaves,
         Nanoseconds(deadline),
+        _wide(state, joins),
     )
     return _with_auctions_ended(state, begun, leaves)
 
@@ -92,7 +93,21 @@ def _filled(state: QueueState, scene: Scene) -> Decision:
     waiting = [job for job in scene.present.class_of if job not in state.image.sharing.picks]
     more = filled(scene.present, scene.runs, waiting)
     joins = {WorkloadId(run.jobs[0]): run.column for run in more}
-    return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins),) if joins else ())))
+    wide = _wide(state, {job: scene.columns[column] for job, column in joins.items()})
+    return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins, wide),) if joins else ())))
+
+
+def _wide(state: QueueState, joins: Mapping[WorkloadId, ShareColumn]) -> tuple[WorkloadId, ...]:
+    """Return the jobs that need whole nodes, of nodes that narrower jobs could share."""
+    found = []
+    for workload, column in joins.items():
+        (job,) = state.image.workloads.rows[workload].spec.jobs
+        image = state.regions[column.region]
+        assert image is not None, column
+        node = image.hardware.shared[column.gpu_type].gpu_milli_max
+        if job.need.gpu_milli * job.tasks_together >= node > MILLI:
+            found.append(workload)
+    return tuple(found)
 
 
 def _with_auctions_ended(state: QueueState, begun: RoundBegun, leaves: tuple[WorkloadId, ...]) -> Decision:

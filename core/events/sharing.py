@@ -47,13 +47,17 @@ class RoundBegun(Event, frozen=True, tag="round-begun"):
     """They run, and are to save and stop; who is among `joins` too goes on there."""
     deadline: Nanoseconds
     """In which those who leave are stopped unasked, from the order on."""
+    wide: tuple[WorkloadId, ...] = ()
+    """Of those who join, the jobs whose tasks fill nodes: they may push out others of the pool that lie in their way."""
 
 
 class PicksAdded(Event, frozen=True, tag="picks-added"):
-    """Within a round idle GPUs were given to jobs that wait. Nobody stops for these."""
+    """Within a round idle GPUs were given to jobs that wait. Nobody leaves for these, but for narrow jobs that lie in the way of wide ones."""
 
     columns: tuple[ShareColumn, ...]
     joins: dict[WorkloadId, int]
+    wide: tuple[WorkloadId, ...] = ()
+    """As in `RoundBegun`."""
 
 
 EVENTS: tuple[type[Event], ...] = (PolicySet, SharesSet, SpeedMeasured, RoundBegun, PicksAdded)

@@ -102,6 +102,8 @@ class WorkloadRow(Struct, gc=False):
     """To another region, while it is under way."""
     pick: ShareColumn | None = None
     """Where it is to run in this round; None: it waits, or is not of a shared pool."""
+    is_wide: bool = False
+    """Whether its tasks fill nodes where it was picked last."""
     tenant: TenantName = TenantName("")
     """As in its spec."""
 
@@ -361,7 +363,8 @@ class Workloads(Section):
 
     def _join(self, event: RoundBegun | PicksAdded) -> None:
         for workload, column in event.joins.items():
-            self.rows[workload].pick = event.columns[column]
+            row = self.rows[workload]
+            row.pick, row.is_wide = event.columns[column], workload in event.wide
 
 
 class GlobalImage(Image):

@@ -7,7 +7,14 @@ the time when all of its tasks run until its attempt is over.
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.events.queue import AttemptClosed, WorkloadBound, WorkloadCancelled, WorkloadSubmitted
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadSubmitted,
+)
 from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet, SpeedMeasured
 from core.events.tenants import EntitlementSet
 from core.fact import Fact
@@ -38,6 +45,8 @@ class PickRow(Struct):
     """Its name (`ShareColumn.name`)."""
     counted_at: int = 0
     """Up to when its time there is counted; 0: it does not run there yet."""
+    is_awarded: bool = False
+    """Whether an award in the column stands."""
 
 
 class Measured(Struct):
@@ -104,6 +113,8 @@ class Sharing(Section):
         RoundBegun: "_round_begun",
         PicksAdded: "_picks_added",
         WorkloadSubmitted: "_submitted",
+        WorkloadAwarded: "_awarded",
+        AwardReturned: "_returned",
         WorkloadBound: "_bound",
         AttemptClosed: "_closed",
         WorkloadCancelled: "_cancelled",
@@ -131,8 +142,10 @@ class Sharing(Section):
     changes: int = 0
     """Grows with everything that makes shares old: jobs that come and end, speeds, settings, entitlements."""
     picks: dict[WorkloadId, PickRow] = field(default_factory=dict)
+    leaving: dict[WorkloadId, str] = field(default_factory=dict)
+    """Jobs that were told to leave, until their attempt is over, each with the name of the column that it leaves."""
     number: int = 0
-    """Of the round; 0: none began yet."""
+    """Of the newest round; in a pool without jobs none begins, and the one in which its first job comes counts as begun."""
     lags: dict[str, dict[str, int]] = field(default_factory=dict)
     """By job and name of a column, the millionths of a round that it is owed."""
     waits: dict[str, int] = field(default_factory=dict)
@@ -209,6 +222,8 @@ class Sharing(Section):
         event = fact.event
         assert isinstance(event, PolicySet)
         if self.number and event.settings.round_span != self.settings.round_span:
+            for workload in self.picks:
+                self._count(workload, fact.at)
             self.number = fact.at // event.settings.round_span
         self.settings, self.revision = event.settings, event.revision
         self.changes += 1
@@ -255,6 +270,8 @@ class Sharing(Section):
         self._begin(event.number, fact.at)
         for workload in event.leaves:
             pick, job = self.picks.pop(workload, None), self.jobs[workload]
+            if pick is not None and pick.is_awarded:
+                self.leaving[workload] = pick.column
             if workload not in event.joins:
                 job.left_at = 0
             elif pick is not None and pick.counted_at:
@@ -276,6 +293,8 @@ class Sharing(Section):
         spec, share = event.spec, event.spec.share
         if spec.kind is not Kind.SHARED or share is None:
             return
+        if not self.jobs:
+            self.number = fact.at // self.settings.round_span
         name, (job,) = class_of(spec), spec.jobs
         self.jobs[event.workload] = SharedJob(name, event.number, fact.at, share.steps, share.within)
         known = self.classes.get(name)
@@ -295,12 +314,31 @@ class Sharing(Section):
         known.jobs += 1
         self.changes += 1
 
+    def _awarded(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadAwarded)
+        pick = self.picks.get(event.workload)
+        if pick is not None:
+            pick.is_awarded = True
+
+    def _returned(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardReturned)
+        self._let_go(event.workload)
+
+    def _let_go(self, workload: WorkloadId) -> None:
+        """Record that no award of a job stands."""
+        self.leaving.pop(workload, None)
+        pick = self.picks.get(workload)
+        if pick is not None:
+            pick.counted_at, pick.is_awarded = 0, False
+
     def _bound(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadBound)
         pick = self.picks.get(event.workload)
-        if pick is None:
-            return
+        if pick is None or not pick.is_awarded:
+            return  # It was picked for another column before it came to run in the one that it is to leave.
         pick.counted_at = fact.at
         job = self.jobs[event.workload]
         if job.left_at:
@@ -315,9 +353,7 @@ class Sharing(Section):
         if event.workload not in self.jobs:
             return
         self._count(event.workload, fact.at)
-        pick = self.picks.get(event.workload)
-        if pick is not None:
-            pick.counted_at = 0
+        self._let_go(event.workload)
         self.jobs[event.workload].saved_step = event.saved_step
         if event.phase.is_terminal:
             self._forget(event.workload)
@@ -344,4 +380,5 @@ class Sharing(Section):
         if not self.classes[job.kind].jobs:
             del self.classes[job.kind]
         self.picks.pop(workload, None)
+        self.leaving.pop(workload, None)
         self.accounts().forget(workload)

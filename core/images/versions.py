@@ -130,9 +130,10 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "9a319d3f5bd4d376"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "784a19aefb02adb1"),
     step=Step(
-        _version_3, new_fields=frozenset({"pick", "share", "shared", "shared_milli", "speeds", "steps"})
+        _version_3,
+        new_fields=frozenset({"is_wide", "pick", "share", "shared", "shared_milli", "speeds", "steps"}),
     ),
 )
 """Those of this build."""

@@ -26,6 +26,7 @@ from core.invariants.control import Finding
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.operation import ROUND
+from core.nouns.placement import Claim
 from core.nouns.pool import SHARED_GPUS, SHARED_POOL, shared_name
 from core.nouns.sharing import ISOLATED, WHOLE, ShareColumn
 from core.nouns.workload import EndCause, Kind, Phase
@@ -281,7 +282,7 @@ def check_border(fact: Fact, before: RegionImage) -> list[Finding]:
         case ClaimGranted(claim=claim) | ClaimPromised(claim=claim):
             nodes = {node for spread in claim.spreads for node in spread.nodes}
             found += _across(event.workload, event.epoch, claim.kind, nodes, before)
-            found += _pushed_out(claim.victims, claim.kind, event.workload, before)
+            found += _pushed_out(claim.victims, claim, event.workload, before)
         case ClaimRevised():
             held = before.capacity.holding(event.workload, event.epoch)
             nodes = {move.node_to for move in event.moves}
@@ -289,12 +290,11 @@ def check_border(fact: Fact, before: RegionImage) -> list[Finding]:
             found += _across(event.workload, event.epoch, kind, nodes, before)
         case PromiseRevised():
             promise = before.capacity.promise(event.workload, event.epoch)
-            kind = "" if promise is None else promise.kind
-            found += _pushed_out(event.victims, kind, event.workload, before)
+            found += _pushed_out(event.victims, promise, event.workload, before)
         case StopOrdered(cause=EndCause.PREEMPTED, by=by) if by:
             promises = before.capacity.promises.get(by, {})
-            kind = next((claim.kind for claim in promises.values()), "")
-            found += _pushed_out(((event.workload, event.epoch),), kind, by, before)
+            promise = next(iter(promises.values()), None)
+            found += _pushed_out(((event.workload, event.epoch),), promise, by, before)
     return found
 
 
@@ -309,12 +309,21 @@ def _across(
 
 
 def _pushed_out(
-    victims: Iterable[AttemptKey], kind: str, by: WorkloadId, before: RegionImage
+    victims: Iterable[AttemptKey], claim: Claim | None, by: WorkloadId, before: RegionImage
 ) -> Iterable[Finding]:
-    for key in victims:
-        held = before.capacity.holding(*key)
-        if held is not None and (held.claim.kind == Kind.SHARED) is not (kind == Kind.SHARED):
-            yield (
-                5,
-                f"{key[0]}.{key[1]}: {held.claim.kind} work is preempted for {by}, across a shared pool's border",
-            )
+    """Yield victims of work across the border, and in a shared pool those that need as much of a node as the work that pushes them out."""
+    is_shared = claim is not None and claim.kind == Kind.SHARED
+    for workload, epoch in victims:
+        held = before.capacity.holding(workload, epoch)
+        if held is None:
+            continue
+        if (held.claim.kind == Kind.SHARED) is not is_shared:
+            text = f"{held.claim.kind} work is preempted for {by}, across a shared pool's border"
+            yield 5, f"{workload}.{epoch}: {text}"
+        elif is_shared and claim is not None and _width(held.claim) >= _width(claim):
+            yield 5, f"{workload}.{epoch}: preempted in a shared pool for {by}, which is no wider"
+
+
+def _width(claim: Claim) -> int:
+    """Return the most GPU milli of one node that a job needs."""
+    return max(job.need.gpu_milli * job.tasks_together for job in claim.jobs)

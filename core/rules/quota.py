@@ -10,6 +10,7 @@ from itertools import islice, product
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.images.queue import WorkloadRow
 from core.images.region import Hardware
 from core.images.tenants import TenantRow, Tenants
 from core.images.usage import GPU_HOUR, Usage
@@ -48,6 +49,10 @@ def settings_of(tenants: Tenants, tenant: TenantName) -> TenantSettings:
     return TenantSettings() if tenants.rows else TenantSettings(level=LEVEL_MAX)
 
 
+WIDE = LOWEST + 1
+"""The level of a job of a shared pool that needs whole nodes: it pushes out those of `LOWEST` that share a node, and nobody else."""
+
+
 def level_asked(spec: WorkloadSpec, tenants: Tenants) -> int:
     """Return a workload's level within quota: the requested one, or else the tenant's; never above the tenant's."""
     level = settings_of(tenants, spec.tenant).level
@@ -62,6 +67,13 @@ def has_spent(tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) 
     if row is None or row.budget is None or used is None:
         return False
     return used.used_at(now) >= row.budget.gpu_hours * GPU_HOUR
+
+
+def level_of(row: WorkloadRow, tenants: Tenants) -> int:
+    """Return the level within quota that a workload stands at or waits for; in a shared pool, that of its pick."""
+    if row.spec.kind is Kind.SHARED:
+        return WIDE if row.is_wide else LOWEST
+    return level_asked(row.spec, tenants)
 
 
 def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) -> tuple[Amounts, ...]:

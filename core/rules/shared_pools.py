@@ -138,6 +138,21 @@ def entity_weights_of(sharing: Sharing, tenants: Tenants) -> dict[str, int]:
     return found | sharing.settings.entity_weights
 
 
+def _asked_class(one: JobClass, speeds: Sequence[float]) -> AskedClass:
+    return AskedClass(
+        one.name,
+        one.gpus,
+        one.count,
+        round(one.weight * WEIGHT),
+        one.entity,
+        tuple(round(speed * MICRO_STEPS) for speed in speeds),
+        one.order,
+        round(one.steps),
+        round(one.age * SECOND),
+        round(one.within * SECOND),
+    )
+
+
 def asked_of(
     sharing: Sharing,
     columns: Mapping[ShareColumn, int],
@@ -162,21 +177,8 @@ def asked_of(
     )
     if not pooled.members:
         return None
-    classes = tuple(
-        AskedClass(
-            one.name,
-            one.gpus,
-            one.count,
-            round(one.weight * WEIGHT),
-            one.entity,
-            tuple(round(speed * MICRO_STEPS) for speed in row),
-            one.order,
-            round(one.steps),
-            round(one.age * SECOND),
-            round(one.within * SECOND),
-        )
-        for one, row in zip(pooled.problem.classes, pooled.problem.speeds.tolist(), strict=True)
-    )
+    problem = pooled.problem
+    classes = tuple(map(_asked_class, problem.classes, problem.speeds.tolist()))
     index = {column.name: place for place, column in enumerate(columns)}
     last = tuple(
         ClassShares(

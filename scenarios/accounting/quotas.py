@@ -25,7 +25,7 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
 from core.ranking.scan import PendingWork, QuotaClass, scan
-from core.rules.quota import level_asked, may_be_over, narrowed, needs_of, types_of
+from core.rules.quota import level_asked, level_of, may_be_over, narrowed, needs_of, types_of
 
 LOOK_SECONDS = 0.5
 """Between looks at who waits; a wait is known to within so much at either end, and a shorter one may be overlooked."""
@@ -160,7 +160,7 @@ def waiting_for_room(
         return
     for workload, row in rows.items():
         if row.is_active:
-            book.put(workload, row, level_asked(row.spec, tenants), row.charge)
+            book.put(workload, row, level_of(row, tenants), row.charge)
     if all(one.level != OVER_LEVEL for one in book.awards.values()):
         return
     regions = {

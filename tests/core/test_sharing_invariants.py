@@ -52,6 +52,8 @@ V100, K80 = ShareColumn(EU, "V100"), ShareColumn(EU, "K80")
 COLUMNS = (V100, K80)
 ONE, TWO = "m x1 on V100|K80 of default", "m x2 in 2 on V100|K80 of default"
 SPAN = ROUND_SPAN // seconds(1)
+SUBMITTED_IN = START // ROUND_SPAN
+"""The round in which all facts here are."""
 
 
 def shared(tasks: int = 1, *types: str, tenant: str = "default") -> WorkloadSpec:
@@ -68,9 +70,9 @@ def shares(
 
 
 def a_round(number: int, *, leaves: tuple[WorkloadId, ...] = (), **joins: int) -> RoundBegun:
-    """Round `number`, with the place of the column of each that joins: `w_1=0` for V100."""
+    """Round `number` after the submissions, with the place of the column of each that joins: `w_1=0` for V100."""
     picked = {WorkloadId(name.replace("_", "-")): place for name, place in joins.items()}
-    return RoundBegun(number, COLUMNS, picked, leaves, seconds(60))
+    return RoundBegun(SUBMITTED_IN + number, COLUMNS, picked, leaves, seconds(60))
 
 
 ISOLATED_SHARES = shares(
@@ -152,7 +154,7 @@ def test_share_in_a_column_that_will_not_do() -> None:
 @pytest.mark.parametrize(
     ("begun", "text"),
     [
-        (a_round(1), "round 1 begins after round 1"),
+        (a_round(1), "round 3 begins after round 3"),
         (a_round(2, leaves=(W2,)), "w-2: told to leave, and it has no pick"),
         (a_round(2, leaves=(W1, W1), w_2=0), "w-1: told to leave, and it has no pick"),
         (a_round(2, leaves=(W1,), w_1=0), "w-1: told to leave eu/V100, for which it is picked again"),
@@ -183,7 +185,9 @@ def test_picks_within_a_round_that_cannot_be() -> None:
 def test_column_that_was_not_told_is_not_checked() -> None:
     """Nodes of a type have joined since the shares: how many GPUs there are the log does not say."""
     column = ShareColumn(EU, "P100")
-    assert [] == told(submitted(1, shared(4, "P100")), RoundBegun(1, (column,), {W1: 0}, (), seconds(60)))
+    assert [] == told(
+        submitted(1, shared(4, "P100")), RoundBegun(SUBMITTED_IN + 1, (column,), {W1: 0}, (), seconds(60))
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +210,7 @@ def test_job_that_may_have_to_leave(spec: WorkloadSpec, since: tuple[Event, ...]
 
 def test_job_leaves_a_column_that_is_gone() -> None:
     """Its region is silent or was given up: the round knows the column no more."""
-    begun = RoundBegun(2, (K80,), {}, (W1,), seconds(60))
+    begun = RoundBegun(SUBMITTED_IN + 2, (K80,), {}, (W1,), seconds(60))
     assert [] == told(submitted(1, shared()), ISOLATED_SHARES, a_round(1, w_1=0), begun)
 
 
@@ -257,9 +261,9 @@ def test_time_received_is_the_time_that_passed() -> None:
     run.image.sharing.number = number
     steps: list[tuple[Event, float]] = [
         (BOUND, 0),
-        *((a_round(number + turn), turn * SPAN) for turn in range(1, 8)),
+        *((a_round(number - SUBMITTED_IN + turn), turn * SPAN) for turn in range(1, 8)),
         (OVER, 7.5 * SPAN),
-        (a_round(number + 8), 8 * SPAN),
+        (a_round(number - SUBMITTED_IN + 8), 8 * SPAN),
     ]
     for event, at in steps:
         assert [] == run.hear(event, at)
@@ -276,7 +280,7 @@ def test_time_received_twice() -> None:
     found: list[str] = []
     for turn in range(1, 6):
         run.image.sharing.picks[W1].counted_at = START
-        found += run.hear(a_round(number + turn), turn * SPAN)
+        found += run.hear(a_round(number - SUBMITTED_IN + turn), turn * SPAN)
     assert "w-1: its lag fell by 2000000 millionths of a round, and 1000000 have passed" in found
     run.hear(OVER, 5 * SPAN)
     run.image.sharing.picks[W1].counted_at = START + seconds(5 * SPAN)
@@ -359,9 +363,9 @@ def pool_nodes() -> NodesJoined:
     return NodesJoined(WorkerName("w1"), Inventory(WorkerName("w1"), (group,)))
 
 
-def of_kind(kind: Kind, workload: str, placed: dict[int, int]) -> Claim:
-    """A claim of tasks of one GPU on these nodes."""
-    job, spread = a_job(sum(placed.values()), 1), a_spread(placed)
+def of_kind(kind: Kind, workload: str, placed: dict[int, int], gpus: int = 1) -> Claim:
+    """A claim of tasks of so many GPUs on these nodes."""
+    job, spread = a_job(sum(placed.values()), gpus), a_spread(placed)
     return replace(a_claim(workload), jobs=(job,), spreads=(spread,), kind=kind)
 
 
@@ -405,10 +409,21 @@ def test_preemption_across_the_border(victim: Kind, claims: Kind, *, is_across: 
     text = f"w-1.1: {victim} work is preempted for w-2, across a shared pool's border"
     wanted = [(5, text)] if is_across else []
     held = granted(of_kind(victim, "w-1", {4 if victim is Kind.SHARED else 0: 8}))
-    claim = replace(of_kind(claims, "w-2", {4 if claims is Kind.SHARED else 0: 8}), victims=(attempt("w-1"),))
+    claim = replace(
+        of_kind(claims, "w-2", {4 if claims is Kind.SHARED else 0: 4}, gpus=2), victims=(attempt("w-1"),)
+    )
     assert wanted == in_region(promised(claim), held)
     revised = PromiseRevised(W2, 1, (attempt("w-1"),), (0,), attempt("w-3"))
     assert wanted == in_region(revised, held, promised(claim))
     stop = StopOrdered(*attempt("w-1"), EndCause.PREEMPTED, W2)
     assert wanted == in_region(stop, held, promised(claim))
     assert [] == in_region(StopOrdered(*attempt("w-1"), EndCause.PREEMPTED), held)
+
+
+@pytest.mark.parametrize(("gpus", "is_wider"), [(1, False), (2, False), (4, True)])
+def test_job_of_the_pool_makes_way_for_a_wider_one_alone(gpus: int, *, is_wider: bool) -> None:
+    """By what a task needs of one node, not by how many tasks there are."""
+    held = granted(of_kind(Kind.SHARED, "w-1", {4: 1}, gpus=2))
+    claim = replace(of_kind(Kind.SHARED, "w-2", {4: 2}, gpus=gpus), victims=(attempt("w-1"),))
+    text = "w-1.1: preempted in a shared pool for w-2, which is no wider"
+    assert ([] if is_wider else [(5, text)]) == in_region(promised(claim), held)

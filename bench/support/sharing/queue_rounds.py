@@ -78,7 +78,8 @@ class QueueRounds:
             self._evolve(WorkloadBound(workload, epoch, region, 0))
 
     def _solve(self) -> None:
-        asked = asked_of(self.state.image.sharing, columns_of(self.state), self.now)
+        sharing = self.state.image.sharing
+        asked = asked_of(sharing, columns_of(self.state), self.now, self.state.image.tenants)
         assert asked is not None, "there are jobs"
         shares = asked.answer(solve_shares(asked.policy, asked.problem))
         self._evolve(SharesSet(shares, policy=asked.policy))

@@ -5,7 +5,7 @@ a contended shape, one that was refused since its last award, at most `window[sh
 by each award (slow start), because regions that refuse one workload refuse the next one of its shape as well.
 
 A workload is not asked for in a region in which a workload ahead of it was left out, wants no more GPUs, and could use the same node
-types: otherwise an award could pass the one ahead.
+types of the same pool: otherwise an award could pass the one ahead.
 """
 
 from components.job_queue.moves import regions_for
@@ -19,6 +19,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.placement import gpu_milli_of
+from core.nouns.workload import Kind
 from core.ranking.incremental import Line
 from core.ranking.scan import Group, PendingWork, QuotaClass, Ranked
 from core.rules.quota import Amounts
@@ -42,8 +43,8 @@ class Selection:
         self._regions: dict[WorkloadId, Regions] = {}
         self._chosen: dict[AskedShape, int] = {}
         """Number of chosen workloads by the shape of the request."""
-        self._left_out: dict[RegionName, dict[frozenset[str], int]] = {}
-        """The fewest GPU milli wanted by a workload that was left out, by region and node types."""
+        self._left_out: dict[tuple[RegionName, bool], dict[frozenset[str], int]] = {}
+        """The fewest GPU milli wanted by a workload that was left out: by region, whether it is for a shared pool, and node types."""
         self._done: set[Group | Line] = set()
         """Groups, and tenants' lines in them, of which no further workload is visited."""
         self.blocked: list[WorkloadId] = []
@@ -118,21 +119,26 @@ class Selection:
     def _leave_out(self, one: Ranked, regions: Regions) -> None:
         """Record that a workload is not asked for in regions that could hold it."""
         wants, kinds = self._wants(one)
+        is_shared = self._is_shared(one)
         for region in regions if wants else ():
-            known = self._left_out.setdefault(region, {})
+            known = self._left_out.setdefault((region, is_shared), {})
             known[kinds] = min(wants, known.get(kinds, wants))
 
     def _where_free(self, one: Ranked, where: Regions) -> Regions:
         """Return the regions in which no workload ahead was left out that wants no more and could use the same node types."""
         wants, kinds = self._wants(one)
+        is_shared = self._is_shared(one)
         return tuple(
             region
             for region in where
             if not any(
                 least <= wants and overlap(kinds, theirs)
-                for theirs, least in self._left_out.get(region, {}).items()
+                for theirs, least in self._left_out.get((region, is_shared), {}).items()
             )
         )
+
+    def _is_shared(self, one: Ranked) -> bool:
+        return self._state.image.workloads.rows[one.work.workload].spec.kind is Kind.SHARED
 
     def _wants(self, one: Ranked) -> tuple[int, frozenset[str]]:
         jobs = self._state.image.workloads.rows[one.work.workload].spec.jobs

@@ -54,7 +54,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Entitlement
 from core.nouns.workload import JobSpec, Kind
-from core.rules.quota import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
+from core.rules.quota import Amounts, Running, entitled_to, held_on, level_of, may_be_over, types_of
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
 OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
@@ -85,7 +85,7 @@ def index_quota_classes(state: QueueState, fact: Fact) -> None:
         row = state.image.workloads.rows[event.workload]
         settle_award(state, event.workload, row)
         _look_again(state, row.tenant, fact.at)
-        asked = level_asked(row.spec, state.image.tenants)
+        asked = level_of(row, state.image.tenants)
         if isinstance(event, WorkloadAwarded) and row.level not in (asked, OVER_LEVEL):
             _stands_otherwise(state, row.tenant, fact.at)  # The priority was set during the auction.
     elif isinstance(event, PrioritySet):
@@ -151,7 +151,7 @@ def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet
             for name in tenants:
                 refresh_tenant(state, name, now)  # Work above the level moves down in one step.
         for work in order.works() if is_first else order.works_of(event.tenant):
-            level = level_asked(rows[work.workload].spec, state.image.tenants)
+            level = level_of(rows[work.workload], state.image.tenants)
             if level != work.level:
                 place_at(state, work, level)
     for name in dict.fromkeys(tenants):

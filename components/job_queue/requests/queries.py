@@ -44,7 +44,7 @@ from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Kind, Phase
 from core.ranking.scan import QuotaClass, Ranked
 from core.rules.ownership import owned
-from core.rules.quota import level_asked, narrowed
+from core.rules.quota import level_of, narrowed
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """The reason why a pending workload waits, and the reasons of regions that refuse, by region."""
@@ -146,7 +146,7 @@ class UserAnswers:
             workload=workload,
             name=spec.name,
             tenant=spec.tenant,
-            priority=row.level if row.is_active and not is_over else level_asked(spec, state.image.tenants),
+            priority=row.level if row.is_active and not is_over else level_of(row, state.image.tenants),
             kind=spec.kind,
             phase=row.phase,
             epoch=row.epoch,

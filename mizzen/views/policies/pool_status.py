@@ -196,6 +196,7 @@ def jobs_rows(sharing: Sharing) -> list[dict[str, Any]]:
             "picked": sharing.picks[workload].column if workload in sharing.picks else None,
             "runs": bool(workload in sharing.picks and sharing.picks[workload].counted_at),
             "owed": {column: lag / WHOLE for column, lag in sharing.lags.get(workload, {}).items()},
+            "leaves": workload in sharing.leaving,
             "overdue": workload in overdue,
         }
         for workload, job in sharing.jobs.items()
@@ -214,6 +215,8 @@ def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
             if one["runs"]
             else "starts"
             if one["picked"]
+            else "leaves"
+            if one["leaves"]
             else "waits",
             one["picked"] or NOTHING,
             _owed_text(one["owed"]),

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from core.events.queue import AttemptClosed, WorkloadBound, WorkloadSubmitted
+from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound, WorkloadSubmitted
 from core.events.region import AttemptEnded, CheckpointCommitted
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet, SpeedMeasured
 from core.fact import Fact
@@ -144,6 +144,7 @@ def moved(image: GlobalImage, at: Nanoseconds, number: int, column: int, pause: 
     told = (
         (at, RoundBegun(number, columns, {W1: column}, (W1,), seconds(60))),
         (at + pause // 2, AttemptClosed(W1, number, EndCause.ROUND_OVER, Phase.PENDING, US, 1)),
+        (at + pause // 2, WorkloadAwarded(W1, number + 1, US, 0, ())),
         (at + pause, WorkloadBound(W1, number + 1, US, 2)),
     )
     for when, event in told:
@@ -157,6 +158,7 @@ def test_pause_of_a_move_is_measured() -> None:
     for event in (
         WorkloadSubmitted(W1, 1, spec, "ada"),
         PicksAdded((column,), {W1: 0}),
+        WorkloadAwarded(W1, 1, US, 0, ()),
         WorkloadBound(W1, 1, US, 1),
     ):
         image.fold(Fact(GLOBAL_LOG, 1, Instant(1), "", "", event, Instant(1)))

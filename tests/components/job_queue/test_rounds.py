@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.component import Decision
 from core.events.queue import WorkloadSubmitted
 from core.events.region import AttemptEnded
-from core.events.sharing import SharesSet
+from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
 from core.messages.queue import (
+    Abstention,
     CancelWorkload,
     ExplainWorkload,
     HoldWorkload,
@@ -25,15 +27,15 @@ from core.messages.queue import (
 from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
-from core.nouns.instant import seconds
+from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkloadId
+from core.nouns.instant import Instant, seconds
 from core.nouns.reasons import Reason
 from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause
+from core.nouns.workload import EndCause, WorkloadSpec
 from core.sharing.accounts import PATIENCE
 from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, amount, attempt
-from tests.components.support.job_queue import W1, W2, Start, a_job_queue, submit
+from tests.components.support.job_queue import W1, W2, W3, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
     a_pool_queue,
@@ -62,7 +64,8 @@ def test_job_is_picked_at_once_where_its_pool_is(start: Start) -> None:
         asked.jobs[0].gpu_type,
         asked.jobs[0].or_types,
     )
-    (shares,) = [event for event in facts(decision) if isinstance(event, SharesSet)]
+    assert [] == [event for event in facts(decision) if isinstance(event, RoundBegun)], "only at a boundary"
+    (shares,) = [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
     assert "isolated" == shares.shares.by, "no planner is waited for"
 
 
@@ -174,7 +177,7 @@ def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> Non
     sharing = queue.state.image.sharing
     (name,) = sharing.classes
     columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
-    given = PoolShares(2, columns, gpus, (ClassShares(name, ((1, WHOLE),)),), "highs", sharing.changes)
+    given = PoolShares(1, columns, gpus, (ClassShares(name, ((1, WHOLE),)),), "highs", sharing.changes)
     (event,) = facts(queue.hear(SetShares(given, "max_min", 0)))
     assert SharesSet(given, policy="max_min") == event
     round_ = begun(next_round(queue))
@@ -324,3 +327,47 @@ def test_priority_of_a_shared_job_is_refused(start: Start) -> None:
     (refused,) = said(queue.hear(SetPriority(W1, 0, 5)), Refused)
     assert Reason.INVALID == refused.reason
     assert "share.weight" in refused.problems[0]
+
+
+def needing(spec: WorkloadSpec, gpus: int) -> WorkloadSpec:
+    """The same with tasks of so many GPUs."""
+    (job,) = spec.jobs
+    return replace(spec, jobs=(replace(job, need=amount(gpus)),))
+
+
+def test_job_of_whole_nodes_may_push_out_others_once_all_who_leave_have_ended(start: Start) -> None:
+    """It is asked for without victims while GPUs of its column are about to be free, and then one level above narrow jobs."""
+    queue = a_pool_queue(start, pool_nodes(3, 2))
+    for number in (1, 2, 3):
+        submit(queue, shared(number, tasks=2))
+    starts(queue, queue.wake(), W1, W2, W3)
+    submit(queue, needing(shared(4, weight=100_000), 2))
+    wide = WorkloadId("w-4")
+
+    def levels_asked(decision: Decision) -> list[int]:
+        return [one.priority for one in said(decision, SolicitBid) if one.workload == wide]
+
+    while not begun(decision := next_round(queue)).joins:
+        pass
+    round_ = begun(decision)
+    assert ((wide,), (wide,)) == (tuple(round_.joins), round_.wide)
+    assert [0] == levels_asked(decision)
+    assert dict.fromkeys(round_.leaves, f"{US}/V100") == queue.state.image.sharing.leaving != {}
+    (auction,) = [one.auction for one in said(decision, SolicitBid) if one.workload == wide]
+    queue.hear(Abstention(US, AgentName("a0"), wide, auction, Reason.NO_CAPACITY, 1))
+    assert [] == levels_asked(queue.wait(seconds(5)))
+    for workload in round_.leaves:
+        queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
+    assert {1} == set(levels_asked(queue.wait(seconds(30))))
+    narrow = begun(next_round(queue))
+    assert () == narrow.wide
+
+
+def test_job_that_comes_to_an_empty_pool_begins_no_round(start: Start) -> None:
+    """Rounds that nobody was there for are not made up for: it has idle GPUs of its fastest type, and the next round begins on time."""
+    queue = a_pool_queue(start)
+    queue.wake(Instant(queue.now + 9 * ROUND_SPAN + seconds(7)))
+    submit(queue, shared(1))
+    decision = queue.wake()
+    assert [PicksAdded] == [type(one) for one in facts(decision) if isinstance(one, PicksAdded | RoundBegun)]
+    assert queue.now // ROUND_SPAN + 1 == begun(next_round(queue)).number
