@@ -31,7 +31,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
-from core.rules.shared_pools import Pooled, equal_parts
+from core.rules.shared_pools import Pooled, equal_parts, facts_of_shares
 from core.rules.shared_rounds import Scene, choice_of, owed_at, pooled_of, scene_of
 from core.sharing.rounds import filled
 
@@ -59,7 +59,7 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         return _filled(state, _scene(state, now, is_boundary=False))
     missing = _missing_shares(state, now)
     if missing is not None:
-        return Decision((missing,))
+        return Decision(facts_of_shares(missing))
     scene = _scene(state, now, is_boundary=True)
     runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
     column_of = {job: scene.columns[run.column] for run in runs for job in run.jobs}

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from components.planner.state import PlannerState, SharesRow
 from components.replies import answered
+from core.codec import encode
 from core.component import NOTHING, Decision
 from core.effects import SolveShares
 from core.events.sharing import PolicySet, SharesSet
@@ -20,6 +21,8 @@ from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUn
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
+    MESSAGE_BYTES_MAX,
+    MESSAGE_BYTES_SPARE,
     SHARES_AHEAD,
     SHARES_LOOK,
     SHARES_RETRY,
@@ -147,6 +150,9 @@ class Sharing:
             return Decision((SharesLooked(now),))
         shares = replace(answer.shares, revision=answer.shares.revision + 1)
         command = SetShares(shares, row.policy, row.sequence)
+        if len(encode(command)) > MESSAGE_BYTES_MAX - MESSAGE_BYTES_SPARE:
+            why = f"shares of {len(shares.classes)} classes are too large for a message: give jobs fewer different models, weights and types"
+            return Decision((SharesGivenUp(why),))
         return Decision((SharesTold(command),), (command,))
 
     def unsolved(self, state: PlannerState, answer: SharesUnsolved, now: Instant) -> Decision:

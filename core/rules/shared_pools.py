@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from core.events.sharing import SharesSet
 from core.images.capacity import Capacity
 from core.images.sharing import SharedClass, Sharing
 from core.images.tenants import Tenants
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant
-from core.nouns.limits import NAME_LENGTH_MAX, WEIGHT_MAX
+from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, WEIGHT_MAX
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import MILLI
 from core.nouns.sharing import (
@@ -31,6 +33,8 @@ from core.sharing.problem import Column, JobClass, Shares, SharingProblem
 
 ROUND_SPAN_MIN, ROUND_SPAN_MAX = 5 * SECOND, 86_400 * SECOND
 ENTITIES_MAX = 1_000
+SHARE_BYTES = 16
+"""At most, of one column's share, encoded, and of what stands around a class."""
 PROBLEMS_MAX = 20
 """That are told at once."""
 NONE_EXPECTED: Mapping[WorkloadId, int] = {}
@@ -256,6 +260,23 @@ def problems_of_settings(settings: SharingSettings) -> list[str]:
     if any(not 0 < weight <= WEIGHT_MAX for weight in settings.entity_weights.values()):
         found.append("entity_weights: each must be more than 0")
     return found
+
+
+def facts_of_shares(event: SharesSet) -> tuple[SharesSet, ...]:
+    """Return shares as facts that are not too large: all but the first add classes to it."""
+    parts: list[list[ClassShares]] = [[]]
+    size = 0
+    for one in event.shares.classes:
+        mine = len(one.name.encode()) + SHARE_BYTES * (1 + len(one.shares))
+        if parts[-1] and size + mine > FACT_BYTES_MAX // 2:
+            parts.append([])
+            size = 0
+        parts[-1].append(one)
+        size += mine
+    return tuple(
+        replace(event, shares=replace(event.shares, classes=tuple(part)), is_more=event.is_more or place > 0)
+        for place, part in enumerate(parts)
+    )
 
 
 def problems_of_shares(sharing: Sharing, shares: PoolShares) -> list[str]:

@@ -28,7 +28,7 @@ class SharedPools:
             case RoundBegun(leaves=leaves):
                 self._rounds += 1
                 self._left += len(leaves)
-            case SharesSet(shares=shares):
+            case SharesSet(shares=shares, is_more=False):
                 self._solved += shares.by != ISOLATED
             case SpeedMeasured(speed_key=key, gpu_type=gpu_type, speed=speed):
                 self._measured += 1

@@ -23,7 +23,7 @@ from core.nouns.limits import (
     SHARES_SAID_MAX,
     SHARES_SPAN,
 )
-from core.nouns.sharing import ROUND_SPAN, PoolShares, ShareColumn, SharingSettings
+from core.nouns.sharing import ROUND_SPAN, ClassShares, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Phase
 from tests.builders import US, US_LOG, amount, submitted
@@ -301,3 +301,13 @@ def test_column_whose_nodes_are_too_narrow_for_a_task_has_no_share(start: Start)
     machine.fact(GLOBAL_LOG, submitted(2, shared(2, tasks=2, speeds={"V100": 9_000_000})))
     (one,) = asked(machine)
     assert [2] == [kind.gpus for kind in one.asked.classes]
+
+
+def test_shares_too_large_for_a_message_are_not_sent(start: Start) -> None:
+    """The reason is told where an operator looks, and the present shares stay."""
+    machine = a_planner(start)
+    (one,) = asked(machine)
+    classes = tuple(ClassShares(f"{number} {'m' * 120}", ((0, 1),)) for number in range(8_000))
+    answer = PoolShares(one.asked.revision, (COLUMN,), (2,), classes, "highs", one.asked.changes)
+    assert [] == said(machine.hear(SharesSolved(answer)), SetShares)
+    assert "shares of 8000 classes are too large for a message" in machine.state.shares.why

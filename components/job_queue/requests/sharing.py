@@ -10,7 +10,7 @@ from core.messages.base import Envelope, Message
 from core.messages.sharing import PolicyAnswered, SetPolicy, SetShares, SharesAnswered
 from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
-from core.rules.shared_pools import problems_of_settings, problems_of_shares
+from core.rules.shared_pools import facts_of_shares, problems_of_settings, problems_of_shares
 
 HEARD_OF_SHARING: tuple[type[Message], ...] = (SetPolicy, SetShares)
 
@@ -59,4 +59,4 @@ class SharingRecords:
         if problems:
             return refused(Reason.INVALID, tuple(problems))
         event = SharesSet(message.shares, policy=message.policy, sequence=message.sequence)
-        return answered(SharesAnswered(known + 1), event)
+        return answered(SharesAnswered(known + 1), *facts_of_shares(event))

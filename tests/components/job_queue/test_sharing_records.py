@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.codec import encode
 from core.component import Decision
 from core.events.sharing import PolicySet, SharesSet
 from core.messages.base import Answer, Refused
 from core.messages.sharing import PolicyAnswered, SetPolicy, SetShares, SharesAnswered
 from core.nouns.instant import seconds
+from core.nouns.limits import FACT_BYTES_MAX, MESSAGE_BYTES_MAX
 from core.nouns.reasons import Reason
 from core.nouns.sharing import WHOLE, ClassShares, PoolShares, ShareColumn, SharingSettings
 from core.sharing.classes import class_of
@@ -149,3 +151,22 @@ def test_share_that_is_missing_is_an_equal_part(start: Start) -> None:
     sharing = queue.state.image.sharing
     assert [600_000, 500_000, 333_333] == [sharing.targets_of(job)[COLUMN.name] for job in sharing.jobs]
     assert "highs" == sharing.shares.by, "these were only added"
+
+
+def test_shares_of_ten_thousand_jobs_are_several_facts(start: Start) -> None:
+    """Each as large as a fact may be, or smaller; together they are what was told, and the message is no larger than one may be."""
+    queue = a_pool_queue(start)
+    submit(queue, shared())
+    queue.wake()
+    classes = tuple(ClassShares(f"w-{number}", ((0, 99), (1, 1))) for number in range(1, 10_001))
+    columns = (COLUMN, ShareColumn(US, "K80"))
+    changes, revision = queue.state.image.sharing.changes, queue.state.image.sharing.shares.revision + 1
+    command = SetShares(PoolShares(revision, columns, (1, 0), classes, "highs", changes), "max_min", 1)
+    assert len(encode(command)) < MESSAGE_BYTES_MAX
+    told: list[Any] = facts(queue.hear(command))
+    assert [False, True] == [event.is_more for event in told][:2]
+    assert all(len(encode(event)) <= FACT_BYTES_MAX for event in told)
+    assert classes == tuple(one for event in told for one in event.shares.classes)
+    sharing = queue.state.image.sharing
+    assert (10_000, revision) == (len(sharing.targets), sharing.shares.revision)
+    assert isinstance(reply(queue.hear(command)), Refused), "they are recorded once"
