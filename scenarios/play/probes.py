@@ -146,9 +146,14 @@ class Probe:
 
     @property
     def attempts(self) -> list[AttemptAccount]:
-        """All that were granted, but for those preempted over quota: whoever has quota may do that at any time, another probe too."""
+        """All that were granted, but for those that another probe may end too: preempted over quota, or another's round in a shared pool."""
         granted = self.run.witness.accounting.attempts.get(self.workload, [])
-        return [one for one in granted if (one.cause, one.claim.priority) != (EndCause.PREEMPTED, OVER_LEVEL)]
+        return [
+            one
+            for one in granted
+            if one.cause != EndCause.ROUND_OVER
+            and (one.cause, one.claim.priority) != (EndCause.PREEMPTED, OVER_LEVEL)
+        ]
 
     def not_ended_by(self, *causes: EndCause) -> list[str]:
         """What is wrong with how its attempts ended: each by its cause, and no more of them."""
