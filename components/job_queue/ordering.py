@@ -56,6 +56,7 @@ def rebuild_order(state: QueueState, at: Instant) -> None:
     state.ledger.wanted.clear()
     state.fleet = _fleet_of(state)
     image = state.image
+    state.guests = {row.beside: workload for workload, row in image.workloads.rows.items() if row.is_guest}
     for workload, row in image.workloads.rows.items():
         if row.phase.is_terminal:
             continue
@@ -73,7 +74,7 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     """Add, update or drop a workload: the order has pending workloads that are neither held nor being cancelled."""
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
     if row.spec.kind is Kind.SHARED:
-        wanted = wanted and row.pick is not None
+        wanted = wanted and row.pick is not None and not _waits_for_host(state, row)
     level = row.level if row.is_active else level_of(row, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
@@ -107,6 +108,14 @@ def place_at(state: QueueState, work: PendingWork, level: int) -> None:
     """Change the level of a workload in the order. Equals `place` where only the requested level has changed."""
     state.waits.note(work.workload, state.image.workloads.rows[work.workload], level, is_waiting=True)
     state.order.swap(replace(work, level=level))
+
+
+def _waits_for_host(state: QueueState, row: WorkloadRow) -> bool:
+    """Return whether a job is picked to come to a GPU on which the other job does not run yet."""
+    if not row.is_guest:
+        return False
+    host, award = state.image.workloads.rows[row.beside], state.image.awards.rows.get(row.beside)
+    return host.phase is not Phase.RUNNING or award is None or bool(award.moving)
 
 
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
@@ -172,7 +181,8 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
     attempt = image.attempts.row(workload, row.epoch) if image is not None else None
     if image is None or attempt is None or not attempt.phase.is_live:
         return row.charge
-    return held_on(row.spec, attempt.spreads, image.hardware)
+    has_pairs = state.image.sharing.settings.has_pairs
+    return held_on(row.spec, attempt.spreads, image.hardware, has_pairs=has_pairs)
 
 
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:

@@ -19,7 +19,13 @@ from components.job_queue.state.auctions import settled
 from components.job_queue.state.queue_state import AuctionClosed, QueueState, RoundLooked, why_not_asked
 from components.job_queue.state.speed_meter import SpeedKey
 from core.component import NOTHING, Decision
-from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadReleased, WorkloadSubmitted
+from core.events.queue import (
+    AttemptClosed,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadReleased,
+    WorkloadSubmitted,
+)
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet, SpeedMeasured
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
@@ -32,7 +38,7 @@ from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
 from core.rules.shared_pools import Pooled, equal_parts, facts_of_shares
-from core.rules.shared_rounds import Scene, choice_of, owed_at, pooled_of, scene_of
+from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pooled_of, scene_of
 from core.sharing.rounds import filled
 
 
@@ -62,28 +68,17 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         return Decision(facts_of_shares(missing))
     scene = _scene(state, now, is_boundary=True)
     runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
-    column_of = {job: scene.columns[run.column] for run in runs for job in run.jobs}
-    picked = sharing.picks
-    joins = {
-        WorkloadId(job): column
-        for job, column in column_of.items()
-        if job not in picked or picked[WorkloadId(job)].column != column.name
-    }
-    rows = state.image.workloads.rows
-    leaves = tuple(
-        job
-        for job in picked
-        if (job not in column_of or job in joins) and not _is_out_of_reach(state, rows[job])
-    )
-    index = {column: place for place, column in enumerate(scene.columns)}
+    changes, rows = changes_of(sharing, scene, runs), state.image.workloads.rows
+    leaves = tuple(job for job in changes.leaves if not _is_out_of_reach(state, rows[job]))
     deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
     begun = RoundBegun(
         number,
         scene.columns,
-        {job: index[column] for job, column in joins.items()},
+        changes.joins,
         leaves,
         Nanoseconds(deadline),
-        _wide(state, joins),
+        _wide(state, scene, changes.joins),
+        changes.beside,
     )
     return _with_auctions_ended(state, begun, leaves)
 
@@ -93,14 +88,15 @@ def _filled(state: QueueState, scene: Scene) -> Decision:
     waiting = [job for job in scene.present.class_of if job not in state.image.sharing.picks]
     more = filled(scene.present, scene.runs, waiting)
     joins = {WorkloadId(run.jobs[0]): run.column for run in more}
-    wide = _wide(state, {job: scene.columns[column] for job, column in joins.items()})
+    wide = _wide(state, scene, joins)
     return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins, wide),) if joins else ())))
 
 
-def _wide(state: QueueState, joins: Mapping[WorkloadId, ShareColumn]) -> tuple[WorkloadId, ...]:
+def _wide(state: QueueState, scene: Scene, joins: Mapping[WorkloadId, int]) -> tuple[WorkloadId, ...]:
     """Return the jobs that need whole nodes, of nodes that narrower jobs could share."""
     found = []
-    for workload, column in joins.items():
+    for workload, column_number in joins.items():
+        column = scene.columns[column_number]
         (job,) = state.image.workloads.rows[workload].spec.jobs
         image = state.regions[column.region]
         assert image is not None, column
@@ -128,7 +124,10 @@ def _with_auctions_ended(state: QueueState, begun: RoundBegun, leaves: tuple[Wor
 def index_rounds(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue, after the image has folded it: picks enter and leave the order, and idle GPUs are given out."""
     match fact.event:
-        case RoundBegun(joins=joins, leaves=leaves):
+        case RoundBegun(joins=joins, leaves=leaves, beside=beside):
+            for workload in leaves:
+                state.guests.pop(workload, None)
+            state.guests |= {host: guest for guest, host in beside.items()}
             for workload in dict.fromkeys((*leaves, *joins)):
                 place(state, workload, state.image.workloads.rows[workload])
             state.open_at = fact.at
@@ -138,8 +137,8 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             state.open_at = fact.at
         case SharesSet() | WorkloadReleased():
             state.fill_at = fact.at
-        case SpeedMeasured(speed_key=jobs, gpu_type=gpu_type):
-            state.speeds.differing.pop(SpeedKey(jobs, gpu_type), None)
+        case SpeedMeasured(speed_key=jobs, gpu_type=gpu_type, beside=beside):
+            state.speeds.differing.pop(SpeedKey(jobs, gpu_type, beside), None)
         case (
             WorkloadSubmitted(workload=workload)
             | AttemptClosed(workload=workload)
@@ -149,6 +148,17 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             if row.spec.kind is Kind.SHARED:
                 state.fill_at = fact.at
                 state.speeds.forget(workload)
+                _place_guest(state, state.guests.pop(workload, None), fact.at)
+        case WorkloadBound(workload=workload):
+            _place_guest(state, state.guests.get(workload), fact.at)
+
+
+def _place_guest(state: QueueState, guest: WorkloadId | None, at: Instant) -> None:
+    """Let a job that waits for the one beside it enter the order, if it runs by now or will not run."""
+    row = state.image.workloads.rows.get(guest) if guest is not None else None
+    if guest is not None and row is not None:
+        place(state, guest, row)
+        state.open_at = at
 
 
 def note_round(state: QueueState, fact: Fact) -> bool:
@@ -242,7 +252,8 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
     present = {job for members in pooled.members for job in members}
     for job, pick in sharing.picks.items():
         row = state.image.workloads.rows[job]
-        if job not in present and (not is_boundary or _is_out_of_reach(state, row)):
+        is_counted = pick.is_guest or pick.beside in present  # With the job beside it.
+        if job not in present and not is_counted and (not is_boundary or _is_out_of_reach(state, row)):
             kept[pick.column] += sharing.classes[sharing.jobs[job].kind].gpus
     return kept
 

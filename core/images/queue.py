@@ -104,6 +104,10 @@ class WorkloadRow(Struct, gc=False):
     """Where it is to run in this round; None: it waits, or is not of a shared pool."""
     is_wide: bool = False
     """Whether its tasks fill nodes where it was picked last."""
+    beside: WorkloadId = WorkloadId("")
+    """The job with which it is picked to share a GPU; empty: none."""
+    is_guest: bool = False
+    """Whether it comes beside that job; else the other comes beside it."""
     tenant: TenantName = TenantName("")
     """As in its spec."""
 
@@ -152,7 +156,7 @@ class WorkloadRow(Struct, gc=False):
         """Record the workload's end; keep the spec packed, and nothing of the last award."""
         self.ended_at = at
         self.kept = packed(self.spec)
-        self.charge, self.types, self.pick = {}, (), None
+        self.charge, self.types, self.pick, self.beside = {}, (), None, WorkloadId("")
 
 
 class Workloads(Section):
@@ -285,8 +289,19 @@ class Workloads(Section):
         row.resume_step = event.saved_step
         row.tasks_failed += event.cause == EndCause.TASK_FAILED
         row.starts_failed += event.cause == EndCause.START_FAILED
+        if row.beside and event.cause is not EndCause.ROUND_OVER:
+            self._part(event.workload)
+            row.pick = None
         if event.phase.is_terminal:
             row.end(fact.at)
+
+    def _part(self, workload: WorkloadId) -> None:
+        """Record that the job beside this one in a shared pool has its GPU alone."""
+        row = self.rows[workload]
+        if row.beside:
+            other = self.rows[row.beside]
+            other.beside, other.is_guest = WorkloadId(""), False
+            row.beside, row.is_guest = WorkloadId(""), False
 
     def _standing_changed(self, fact: Fact) -> None:
         event = fact.event
@@ -309,6 +324,7 @@ class Workloads(Section):
         row = self.rows[event.workload]
         row.phase = Phase.CANCELLED
         row.is_start_promised, row.move = False, None
+        self._part(event.workload)
         row.end(fact.at)
 
     def _forgotten(self, fact: Fact) -> None:
@@ -353,8 +369,12 @@ class Workloads(Section):
         event = fact.event
         assert isinstance(event, RoundBegun)
         for workload in event.leaves:
+            self._part(workload)
             self.rows[workload].pick = None
         self._join(event)
+        for guest, host in event.beside.items():
+            self.rows[guest].beside, self.rows[guest].is_guest = host, True
+            self.rows[host].beside = guest
 
     def _picks_added(self, fact: Fact) -> None:
         event = fact.event

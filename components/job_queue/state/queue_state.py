@@ -271,6 +271,8 @@ class QueueState:
         self.fill_at: Instant | None = at
         """Time at which idle GPUs of shared pools are given out, if something has changed."""
         self.speeds = SpeedMeter()
+        self.guests: dict[WorkloadId, WorkloadId] = {}
+        """Of jobs of shared pools to whose GPU another was picked to come, that other."""
         self.starts = ReservationCandidates()
         """Workloads that may get a reservation."""
 
