@@ -2,60 +2,27 @@
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from core.events.region import AttemptEnded, CheckpointCommitted
 from core.events.sharing import SpeedMeasured
 from core.messages.broker import SolicitBid
-from core.messages.sharing import SetPolicy, SetShares
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, seconds
-from core.nouns.sharing import (
-    MICRO_STEPS,
-    WHOLE,
-    ClassShares,
-    PoolShares,
-    ShareColumn,
-    SharingSettings,
-)
+from core.nouns.sharing import MICRO_STEPS, WHOLE
 from core.nouns.workload import EndCause
-from core.sharing.classes import class_of
-from tests.builders import US, US_LOG, attempt
-from tests.components.support.job_queue import W1, W2, W3, Start, submit
-from tests.components.support.machine import Machine
-from tests.components.support.shared_pool import a_pool_queue, begun, next_round, pool_nodes, shared, starts
+from tests.builders import US_LOG, attempt
+from tests.components.support.job_queue import W1, W2, W3, Start
+from tests.components.support.shared_pool import (
+    A,
+    B,
+    C,
+    Queue,
+    a_queue_of_pairs,
+    begun,
+    next_round,
+    owe,
+    starts,
+)
 from tests.matching import facts, said
-
-V100 = ShareColumn(US, "V100")
-A, B, C = (class_of(shared(model=model)) for model in "abc")
-Queue = Machine[Any]  # Any: a queue's state
-
-
-def a_queue_of_pairs(start: Start, models: str = "ab", gpus: int = 1) -> Queue:
-    """Jobs of these models, of which the first run alone on the GPUs that there are; two may share one."""
-    queue = a_pool_queue(start, pool_nodes(gpus))
-    queue.hear(SetPolicy(SharingSettings(has_pairs=True), 0))
-    for number, model in enumerate(models, 1):
-        submit(queue, shared(number, model=model))
-    starts(queue, queue.wake(), *(f"w-{number}" for number in range(1, gpus + 1)))
-    return queue
-
-
-def owe(queue: Queue, *owed: tuple[str, str, int], gpus: int = 1) -> None:
-    """Shares arrive: of each class beside another, or alone where none is named."""
-    classes: dict[str, ClassShares] = {}
-    for name, beside, share in owed:
-        one = classes.get(name, ClassShares(name, ()))
-        classes[name] = (
-            replace(one, beside=(*one.beside, (0, beside, share)))
-            if beside
-            else replace(one, shares=((0, share),))
-        )
-    sharing = queue.state.image.sharing
-    shares = PoolShares(
-        sharing.shares.revision + 1, (V100,), (gpus,), tuple(classes.values()), "highs", sharing.changes
-    )
-    assert facts(queue.hear(SetShares(shares, "max_min", 0)))
 
 
 def asked(queue: Queue, decision: Any) -> set[WorkloadId]:
