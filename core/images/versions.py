@@ -130,10 +130,12 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "784a19aefb02adb1"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "f2a4bbddf910c7eb"),
     step=Step(
         _version_3,
-        new_fields=frozenset({"is_wide", "pick", "share", "shared", "shared_milli", "speeds", "steps"}),
+        new_fields=frozenset(
+            {"beside", "is_wide", "model", "pick", "share", "shared", "shared_milli", "speeds", "steps"}
+        ),
     ),
 )
 """Those of this build."""
