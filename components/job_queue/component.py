@@ -22,7 +22,14 @@ from components.job_queue.auction.noting import follow_walk, note_refusals
 from components.job_queue.awards import Step, settle
 from components.job_queue.measuring import follow_checkpoint
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
-from components.job_queue.ordering import begin_pass, place, rebuild_order, refresh_fleet, refresh_tenant
+from components.job_queue.ordering import (
+    begin_pass,
+    host_of,
+    place,
+    rebuild_order,
+    refresh_fleet,
+    refresh_tenant,
+)
 from components.job_queue.quota.classification import (
     begun_pass,
     index_holding,
@@ -437,7 +444,9 @@ class JobQueue:
         settings = settings_of(state.image.tenants, row.tenant)
         awarded_at = state.awarded_at.get(workload, now)
         consent, again_at = consent_of(state, row, now)
-        step = settle(workload, row, attempt, bid, awarded_at, now, settings.run_min, consent)
+        step = settle(
+            workload, row, attempt, bid, awarded_at, now, settings.run_min, consent, host_of(state, row)
+        )
         return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_active else step
 
 

@@ -13,7 +13,7 @@ from components.job_queue.state.queue_state import QueueState
 from components.job_queue.state.quota_ledger import NO_LENDING, Lending
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import AttemptKey, TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.placement import gpu_milli_of
 from core.nouns.pool import SHARED_POOL
@@ -116,6 +116,11 @@ def _waits_for_host(state: QueueState, row: WorkloadRow) -> bool:
         return False
     host, award = state.image.workloads.rows[row.beside], state.image.awards.rows.get(row.beside)
     return host.phase is not Phase.RUNNING or award is None or bool(award.moving)
+
+
+def host_of(state: QueueState, row: WorkloadRow) -> AttemptKey | None:
+    """Return the attempt to whose GPU a job is picked to come; None: it has its own."""
+    return (row.beside, state.image.workloads.rows[row.beside].epoch) if row.is_guest else None
 
 
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:

@@ -145,6 +145,7 @@ class WorkloadRow(Struct, gc=False):
         healing = "|healing" if self.is_healing else ""
         promised = f"|start {self.number}" if self.is_start_promised else ""
         picked = f"|at {self.pick.name}" if self.pick is not None else ""
+        picked += f"|beside {self.beside}" if self.is_guest else ""
         return f"{self.spec.lasting}{healing}{promised}{picked}"
 
     @property

@@ -130,11 +130,22 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "fc204b5fc589abf3"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "8dddf9debefee519"),
     step=Step(
         _version_3,
         new_fields=frozenset(
-            {"beside", "is_guest", "is_wide", "pick", "share", "shared", "shared_milli", "speeds", "steps"}
+            {
+                "beside",
+                "is_guest",
+                "is_wide",
+                "model",
+                "pick",
+                "share",
+                "shared",
+                "shared_milli",
+                "speeds",
+                "steps",
+            }
         ),
     ),
 )

@@ -1,7 +1,7 @@
 """What the queue says to a region's broker."""
 
 from core.messages.base import Message
-from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId
+from core.nouns.ids import AgentName, AttemptKey, RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import OPEN_BID_SPAN
 from core.nouns.operation import ControlSpec
@@ -30,6 +30,8 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
     """Whether nobody is to be pushed out for it: it was promised a start that comes sooner than they may be gone."""
     held_for: Nanoseconds = OPEN_BID_SPAN
     """How long the agent counts its bid as taken if it is not told that the auction has ended: longer than that may last."""
+    beside: AttemptKey | None = None
+    """The host: the live attempt of a shared pool, on the device of which this workload is to run as its guest; None: it gets its own."""
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):
@@ -65,6 +67,8 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     """Of its standing to its tenant's quota, that `priority` is from."""
     run_min: int = 0
     """Nanoseconds that it runs at least before it may be a victim."""
+    beside: AttemptKey | None = None
+    """As in `SolicitBid`."""
 
 
 class WithdrawAward(Message, frozen=True, tag="withdraw-award"):

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from core.messages.base import Message, Notice
 from core.nouns.fleet import Inventory
-from core.nouns.ids import RegionName, ShareKey, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import AttemptKey, RegionName, ShareKey, TenantName, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread
 from core.nouns.workload import JobSpec
@@ -92,6 +92,8 @@ class PrepareTasks(Message, OfShare, frozen=True, tag="prepare-tasks"):
     """Nanoseconds without an acknowledged beat after which the share stops by itself, with `GRACE`; 0: it never does."""
     tenant: TenantName = TenantName("")
     """Who may read what it writes, beside the plane itself."""
+    beside: AttemptKey | None = None
+    """The host of a guest: the attempt on these nodes of which the tasks here share the devices."""
 
 
 class StartTasks(Message, OfShare, frozen=True, tag="start-tasks"):

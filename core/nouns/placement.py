@@ -147,6 +147,9 @@ class Claim(Struct, frozen=True):
     """Of the workload's standing to its tenant's quota, that `priority` is from."""
     run_min: int = 0
     """Nanoseconds that it runs at least before it may be a victim."""
+    beside: AttemptKey | None = None
+    """The host of a guest: the attempt of which the guest shares spreads and devices, so that it holds only CPUs and memory of its own. In
+    an image it is None from the host's end on, when the device passes to the guest."""
 
 
 def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     # A region's answer to a request for bids, and the reason of a pending workload.
     NO_CAPACITY = "no_capacity"
     NO_SUCH_HARDWARE = "no_such_hardware"
+    NO_HOST = "no_host"
     NO_DATA = "no_data"
     DATA_NOT_FRESH = "data_not_fresh"
     OPEN_BIDS = "open_bids"
@@ -107,6 +108,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPERATORS_ONLY: "Only the plane's operators may ask for this, and these are a tenant's credentials.",
     Reason.NO_CAPACITY: "Not enough capacity is free, and preempting work of lower priority would not free enough.",
     Reason.NO_SUCH_HARDWARE: "There is no hardware of this type that could hold it.",
+    Reason.NO_HOST: "The job with which it was to share a GPU has ended, is to stop, or has a partner already; or that node lacks the CPUs or the memory for a second job.",
     Reason.NO_DATA: "A dataset that the workload reads is missing there; once it is there, a bid is requested automatically.",
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; the region is asked again at once.",
     Reason.NO_ANSWER: "The region was asked for a bid, and did not answer before the auction was over.",

@@ -51,6 +51,11 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """In all, for work that is faster on some GPU types than on others; 0: it takes `work` wherever it runs."""
     speeds: tuple[tuple[str, int], ...] = ()
     """GPU types, each with the millionths of a step that the whole job makes in a second."""
+    model: str = ""
+    """The name under which other jobs' `beside` knows the job: its model, or else its family."""
+    beside: tuple[tuple[str, int], ...] = ()
+    """Models, each with the millionths of its speed that the job keeps while a job of that model runs on the same device. It keeps all
+    beside other models."""
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

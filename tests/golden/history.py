@@ -132,6 +132,8 @@ _EMULATION = Emulation(
     stop_span=Nanoseconds(5 * SECOND),
     steps=6_000,
     speeds=(("H100", 10_000_000),),
+    model="bert",
+    beside=(("bert", 600_000),),
 )
 _JOB = JobSpec("main", 2, Amount(4_000, 8_000, 64 << 30), "H100", _EMULATION)
 _SHARE = ShareSpec("bert", {"H100": 10_000_000}, 6_000, 1_500, "nlp", Nanoseconds(7_200 * SECOND))
@@ -213,6 +215,7 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int, 
         is_healing=True,
         standing_revision=1,
         run_min=600 * SECOND,
+        beside=(POOLED, 9),
     )
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from core.events.region import AttemptEnded, CheckpointCommitted
 from core.events.sharing import SpeedMeasured
-from core.messages.broker import SolicitBid
-from core.nouns.ids import WorkloadId
+from core.messages.broker import ExecuteAward, SolicitBid
+from core.messages.queue import Bid
+from core.nouns.ids import AgentName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.sharing import MICRO_STEPS, WHOLE
 from core.nouns.workload import EndCause
@@ -37,7 +38,8 @@ def test_job_comes_to_the_gpu_of_one_that_runs(start: Start) -> None:
     decision = next_round(queue)
     round_ = begun(decision)
     assert ({W2: 0}, (), {W2: W1}) == (round_.joins, round_.leaves, round_.beside)
-    assert {W2} == asked(queue, decision)
+    (request,) = said(decision, SolicitBid)
+    assert (W2, (W1, 1)) == (request.workload, request.beside)
     stays = begun(next_round(queue))
     assert ({}, (), {}) == (stays.joins, stays.leaves, stays.beside)
     picks = queue.state.image.sharing.picks
@@ -167,3 +169,13 @@ def test_job_of_one_gpu_is_charged_half_where_two_may_share_it(start: Start) -> 
     """Alone or not: its budget does not depend on who comes beside it."""
     queue = a_queue_of_pairs(start)
     assert {"shared/V100": 500} == queue.state.image.workloads.rows[W1].charge
+
+
+def test_award_names_the_attempt_beside_which_it_is(start: Start) -> None:
+    """With its epoch: a host that was started again is another attempt, on another GPU."""
+    queue = a_queue_of_pairs(start)
+    owe(queue, (A, B, WHOLE), (B, A, WHOLE))
+    (request,) = said(next_round(queue), SolicitBid)
+    queue.hear(Bid(US, AgentName("a0"), W2, request.auction, (0,) * 6, (a_spread({0: 1}),), (), View(1)))
+    (award,) = said(queue.wake(), ExecuteAward)
+    assert (W1, 1) == award.beside
