@@ -8,9 +8,10 @@ from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid
 from core.nouns.ids import AgentName, WorkloadId
 from core.nouns.instant import Instant, seconds
+from core.nouns.placement import View
 from core.nouns.sharing import MICRO_STEPS, WHOLE
 from core.nouns.workload import EndCause
-from tests.builders import US_LOG, attempt
+from tests.builders import US, US_LOG, a_spread, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start
 from tests.components.support.shared_pool import (
     A,
