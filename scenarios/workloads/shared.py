@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.pool import SHARED_POOL
-from core.nouns.sharing import MICRO_STEPS, WEIGHT, ShareSpec
+from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE, ShareSpec
 from core.nouns.workload import Emulation, Kind, WorkloadSpec
 from scenarios.schema.fleet import FleetSpec, emulated_regions, parts_of
 from scenarios.schema.parts import FieldError, Share, Steps
@@ -29,6 +29,8 @@ class Shared(Steady, frozen=True):
     models: Annotated[int, Meta(gt=0, le=100)] = 5
     lies_share: Share = 0.0
     """Whose speeds are told wrongly: every type as fast as the fastest."""
+    beside: Share = 0.0
+    """The part of its speed that a job of one GPU keeps beside another on the same GPU, as it also tells; 0: nothing is known of that."""
 
     def problem(self, fleet: FleetSpec, path: Steps) -> FieldError | None:
         """What is wrong with it on this fleet."""
@@ -51,7 +53,7 @@ class Shared(Steady, frozen=True):
             for gpu_type, gain in zip(types, gains_of(model, len(types)), strict=True)
         }
         drawn = self.emulation(60 * self.draw_minutes(dice), dice)
-        fastest = max(speeds.values())
+        fastest, part = max(speeds.values()), round(WHOLE * self.beside)
         steps = max(1, round(drawn.work * fastest / MICRO_STEPS / SECOND))
         emulation = Emulation(
             work=Nanoseconds(-(-steps * MICRO_STEPS * SECOND // fastest)),
@@ -60,6 +62,8 @@ class Shared(Steady, frozen=True):
             stop_span=seconds(dice.uniform(1.0, 10.0) / self.compression),
             steps=steps,
             speeds=tuple(speeds.items()),
+            model=f"model-{model}",
+            beside=tuple((f"model-{other}", part) for other in range(self.models) if part),
         )
         (region, *_) = [one for one in regions if gpus_of(one) >= gpus]
         job = replace(self.job(region, gpus, emulation), gpu_type=types[0], or_types=tuple(types[1:]))
@@ -72,7 +76,9 @@ class Shared(Steady, frozen=True):
             tenant=self.draw_tenant(dice),
             kind=Kind.SHARED,
             grace=seconds(30 / self.compression),
-            share=ShareSpec(f"model-{model}", told, steps, weight),
+            share=ShareSpec(
+                f"model-{model}", told, steps, weight, beside=dict(emulation.beside) if gpus == 1 else {}
+            ),
         )
 
 
