@@ -62,11 +62,12 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
     if number <= sharing.number:
-        return _filled(state, _scene(state, now, is_boundary=False))
-    missing = _missing_shares(state, now)
+        return _filled(state, _scene(state, _pooled(state, now), is_boundary=False))
+    pooled = _pooled(state, now)
+    missing = _missing_shares(state, pooled)
     if missing is not None:
         return Decision(facts_of_shares(missing))
-    scene = _scene(state, now, is_boundary=True)
+    scene = _scene(state, pooled, is_boundary=True)
     runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
     changes, rows = changes_of(sharing, scene, runs), state.image.workloads.rows
     leaves = tuple(job for job in changes.leaves if not _is_out_of_reach(state, rows[job]))
@@ -226,9 +227,9 @@ def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
     return row.is_active and state.silent.get(row.region, True)
 
 
-def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant) -> Pooled:
-    """Return the problem of the jobs that may be picked, by class."""
-    jobs = _candidates(state)
+def _pooled(state: QueueState, now: Instant) -> Pooled:
+    """Return the problem of the jobs that may be picked, by class, in the columns of `columns_of`."""
+    jobs, columns = _candidates(state), columns_of(state)
     specs = {state.image.sharing.jobs[workload].kind: row.spec for workload, row in jobs.items()}
 
     def can_run(kind: str, column: ShareColumn) -> bool:
@@ -237,9 +238,8 @@ def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant)
     return pooled_of(state.image.sharing, columns, tuple(jobs), now, can_run)
 
 
-def _scene(state: QueueState, now: Instant, *, is_boundary: bool) -> Scene:
+def _scene(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Scene:
     columns = columns_of(state)
-    pooled = _pooled(state, columns, now)
     return scene_of(state.image.sharing, columns, pooled, _kept(state, pooled, is_boundary=is_boundary))
 
 
@@ -258,10 +258,9 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
     return kept
 
 
-def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
+def _missing_shares(state: QueueState, pooled: Pooled) -> SharesSet | None:
     """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing."""
     sharing, columns = state.image.sharing, columns_of(state)
-    pooled = _pooled(state, columns, now)
     is_solved = sharing.shares.by not in ("", ISOLATED)
     if is_solved:
         lacking = [not all(map(sharing.has_targets, members)) for members in pooled.members]
