@@ -23,6 +23,7 @@ from core.nouns.workload import Kind, Phase
 from core.ranking.incremental import RankedQueue
 from core.ranking.passes import PassedQueue
 from core.ranking.scan import LOWEST, PendingWork, QuotaClass, Ranked, own_level
+from core.rules.moving import ship_span
 from core.rules.quota import (
     Amounts,
     held_on,
@@ -75,6 +76,7 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
     if row.spec.kind is Kind.SHARED:
         wanted = wanted and row.pick is not None and not _waits_for_host(state, row)
+        wanted = wanted and not _waits_for_copy(state, workload, row)
     level = row.level if row.is_active else level_of(row, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
@@ -116,6 +118,17 @@ def _waits_for_host(state: QueueState, row: WorkloadRow) -> bool:
         return False
     host, award = state.image.workloads.rows[row.beside], state.image.awards.rows.get(row.beside)
     return host.phase is not Phase.RUNNING or award is None or bool(award.moving)
+
+
+def _waits_for_copy(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
+    """Return whether a job's checkpoint is on its way to the region where it is picked; when it is there is looked at then."""
+    if row.pick is None or row.saved_region in ("", row.pick.region):
+        return False
+    arrives_at = Instant(row.saved_at + ship_span(row.spec))
+    if state.copied.get(workload) == arrives_at:
+        return False
+    state.copies_due.put(workload, arrives_at)
+    return True
 
 
 def host_of(state: QueueState, row: WorkloadRow) -> AttemptKey | None:

@@ -16,7 +16,13 @@ from collections.abc import Mapping
 from components.job_queue.measuring import record_speeds, speeds_due
 from components.job_queue.ordering import place
 from components.job_queue.state.auctions import settled
-from components.job_queue.state.queue_state import AuctionClosed, QueueState, RoundLooked, why_not_asked
+from components.job_queue.state.queue_state import (
+    AuctionClosed,
+    CopyArrived,
+    QueueState,
+    RoundLooked,
+    why_not_asked,
+)
 from components.job_queue.state.speed_meter import SpeedKey
 from core.component import NOTHING, Decision
 from core.events.queue import (
@@ -48,7 +54,7 @@ def round_due(state: QueueState) -> Instant | None:
     if not sharing.jobs:
         return None
     boundary = Instant((sharing.number + 1) * sharing.settings.round_span)
-    return earliest(boundary, state.fill_at, speeds_due(state))
+    return earliest(boundary, state.fill_at, speeds_due(state), state.copies_due.due())
 
 
 def begin_round(state: QueueState, now: Instant) -> Decision:
@@ -59,6 +65,9 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     measured = record_speeds(state, now)
     if measured.events:
         return measured
+    arrived = state.copies_due.passed(now)
+    if arrived:
+        return Decision(tuple(CopyArrived(workload) for workload in arrived))
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
     if number <= sharing.number:
@@ -149,6 +158,8 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             if row.spec.kind is Kind.SHARED:
                 state.fill_at = fact.at
                 state.speeds.forget(workload)
+                state.copies_due.drop(workload)
+                state.copied.pop(workload, None)
                 _place_guest(state, state.guests.pop(workload, None), fact.at)
         case WorkloadBound(workload=workload):
             _place_guest(state, state.guests.get(workload), fact.at)
@@ -164,9 +175,18 @@ def _place_guest(state: QueueState, guest: WorkloadId | None, at: Instant) -> No
 
 def note_round(state: QueueState, fact: Fact) -> bool:
     """Fold a note about rounds. Return whether the note was one."""
-    if not isinstance(fact.event, RoundLooked):
-        return False
-    state.fill_at = None
+    match fact.event:
+        case RoundLooked():
+            state.fill_at = None
+        case CopyArrived(workload):
+            at = state.copies_due.at(workload)
+            assert at is not None, workload
+            state.copies_due.drop(workload)
+            state.copied[workload] = at
+            place(state, workload, state.image.workloads.rows[workload])
+            state.open_at = fact.at
+        case _:
+            return False
     return True
 
 

@@ -41,7 +41,7 @@ from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.moving import PlannedMove
 from core.nouns.sharing import ShareColumn
-from core.nouns.workload import EndCause, Phase, WorkloadSpec
+from core.nouns.workload import EndCause, Kind, Phase, WorkloadSpec
 
 
 class WorkloadRow(Struct, gc=False):
@@ -108,6 +108,10 @@ class WorkloadRow(Struct, gc=False):
     """The job with which it is picked to share a GPU; empty: none."""
     is_guest: bool = False
     """Whether it comes beside that job; else the other comes beside it."""
+    saved_region: RegionName = RegionName("")
+    """Of a job of a shared pool, the region of the checkpoint that its next attempt resumes; empty: there is none."""
+    saved_at: int = 0
+    """When the attempt that saved it was over."""
     tenant: TenantName = TenantName("")
     """As in its spec."""
 
@@ -288,6 +292,8 @@ class Workloads(Section):
         row.last_cause = event.cause
         row.resume_epoch = event.saved_epoch
         row.resume_step = event.saved_step
+        if row.spec.kind is Kind.SHARED and event.saved_epoch == event.epoch:
+            row.saved_region, row.saved_at = event.region, fact.at
         row.tasks_failed += event.cause == EndCause.TASK_FAILED
         row.starts_failed += event.cause == EndCause.START_FAILED
         if row.beside and event.cause is not EndCause.ROUND_OVER:

@@ -130,7 +130,7 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "8dddf9debefee519"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "b0f55286d9010244"),
     step=Step(
         _version_3,
         new_fields=frozenset(
