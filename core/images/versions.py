@@ -130,11 +130,22 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "f2a4bbddf910c7eb"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "7efdf83958cf9b1a"),
     step=Step(
         _version_3,
         new_fields=frozenset(
-            {"beside", "is_wide", "model", "pick", "share", "shared", "shared_milli", "speeds", "steps"}
+            {
+                "beside",
+                "guest",
+                "is_wide",
+                "model",
+                "pick",
+                "share",
+                "shared",
+                "shared_milli",
+                "speeds",
+                "steps",
+            }
         ),
     ),
 )
