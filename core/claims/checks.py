@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from core.device_shares import Leaving
 from core.images.capacity import Capacity
+from core.images.pairs import may_pair, place_beside
 from core.images.promised_capacity import leaving_of
 from core.nouns.cluster import Cluster, cluster_of
 from core.nouns.fleet import NodeGroup
@@ -130,7 +131,8 @@ def _is_packed(capacity: Capacity, job: JobSpec, spread: Spread, groups: list[No
 def check_victims(claim: Claim, capacity: Capacity, now: Instant) -> Reason | None:
     """Return the reason against a victim of the claim, if any.
 
-    A victim must have a lower priority, not be interactive, have run for its minimum time, and be no victim of another promise.
+    A victim must have a lower priority, not be interactive, have run for its minimum time, share its device with no other attempt, and be
+    no victim of another promise.
     """
     promised = {
         key for epochs in capacity.promises.values() for other in epochs.values() for key in other.victims
@@ -141,11 +143,21 @@ def check_victims(claim: Claim, capacity: Capacity, now: Instant) -> Reason | No
             continue  # The victim has ended meanwhile.
         if held.claim.priority >= claim.priority or held.claim.kind == Kind.INTERACTIVE:
             return Reason.VICTIM_NOT_LOWER
-        if now < held.spared_until:
+        if now < held.spared_until or held.is_paired:
             return Reason.CONFLICT
         if (workload, epoch) in promised:
             return Reason.CONFLICT
     return None
+
+
+def check_guest(claim: Claim, capacity: Capacity) -> Reason | None:
+    """Return the reason against the claim of a guest, if any: `CONFLICT` if its host takes no guest now. Room is checked apart."""
+    if claim.beside is None:
+        return None
+    if claim.victims or claim.beside[0] == claim.workload or not may_pair(claim.kind, claim.jobs):
+        return Reason.BAD_CLAIM
+    spreads = place_beside(capacity, claim.beside, claim.kind, claim.jobs)
+    return None if spreads == claim.spreads else Reason.CONFLICT
 
 
 def victims_needed(

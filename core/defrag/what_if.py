@@ -133,6 +133,8 @@ def _why_gang_stays(held: Holding, row: AttemptControl | None) -> Immovable | No
         return Immovable.INTERACTIVE
     if held.claim.kind == Kind.FUNCTION:
         return Immovable.FUNCTION
+    if held.is_paired:
+        return Immovable.PAIRED
     if not held.started_at:
         return Immovable.STARTING
     return Immovable.BUSY if row is not None and (row.busy() or row.is_paused) else None

@@ -31,9 +31,10 @@ from core.fact import Fact
 from core.images.base import Section
 from core.images.devices import SharedDevices, tasks_with_parts
 from core.images.health import Failures, losses_with
+from core.images.pairs import host_of
 from core.images.promised_capacity import reserve
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import WorkerName, WorkloadId
+from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
 from core.nouns.limits import BLACK_HOLE_SOON
 from core.nouns.maintenance import ClosureKind, Scope
 from core.nouns.operation import job_and_rank
@@ -41,6 +42,8 @@ from core.nouns.placement import (
     Claim,
     NodeRow,
     moved,
+    need_of,
+    needs_of,
     nodes_of,
     numbers_in,
     runs_of,
@@ -66,6 +69,13 @@ class Holding(Struct):
     """By task that needs a part of a device: its node, and the number that the shared device has there."""
     stopped_at: int = 0
     """When it was ordered to stop; 0: it was not."""
+    guest: AttemptKey | None = None
+    """The attempt that lies beside it on its device (core/images/pairs.py)."""
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether it shares its device, as host or as guest: its end alone frees no GPU."""
+        return self.guest is not None or self.claim.beside is not None
 
     @property
     def spared_until(self) -> int:
@@ -303,9 +313,10 @@ class Capacity(Section):
         """Attempts that outlived the loss still hold their room: tasks that stand alone are started there again."""
         for _, _, held in self.live():
             for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
+                need = need_of(held.claim, job)
                 for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                     if node in nodes:
-                        self._hold(node, job.need.times(tasks), is_ending=held.is_ending)
+                        self._hold(node, need.times(tasks), is_ending=held.is_ending)
             again = [task for task, (node, _) in held.parts.items() if node in nodes]
             self.devices.place(held.claim, held.parts, again, self.is_lost)
 
@@ -368,7 +379,7 @@ class Capacity(Section):
         for move in event.moves:
             if move.node_from == move.node_to:
                 continue
-            need = held.claim.jobs[job_and_rank(move.task)[0]].need
+            need = need_of(held.claim, held.claim.jobs[job_and_rank(move.task)[0]])
             for node, sign in ((move.node_from, -1), (move.node_to, 1)):
                 if node >= 0 and not self.is_lost[node]:
                     self._hold(node, need.times(sign), is_ending=held.is_ending)
@@ -386,7 +397,7 @@ class Capacity(Section):
         assert isinstance(event, ClaimPromised | PromiseRevised)
         epochs = self.promises.setdefault(event.workload, {})
         if isinstance(event, ClaimPromised):
-            epochs[event.epoch] = event.claim
+            epochs[event.epoch] = replace(event.claim, beside=None) if event.claim.beside else event.claim
         else:
             epochs[event.epoch] = replace(epochs[event.epoch], victims=event.victims)
         reserve(self, nodes_of(epochs[event.epoch]), fact.sequence)
@@ -396,13 +407,15 @@ class Capacity(Section):
         assert isinstance(event, ClaimGranted)
         claim = event.claim
         self._unpromise(event.workload, event.epoch, fact.sequence)
+        if claim.beside is not None:
+            claim = self._beside_its_host(claim)
         held = Holding(claim, fact.at, fact.sequence)
         self.holdings.setdefault(event.workload, {})[event.epoch] = held
         gpu, cpu, memory = self.gpu, self.cpu, self.memory
         changed, sequence = self.changed, fact.sequence
         has_parts = False
         for job, spread in zip(claim.jobs, claim.spreads, strict=True):
-            need = job.need
+            need = need_of(claim, job)
             has_parts = has_parts or part_of(need.gpu_milli) > 0
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 changed[node] = sequence
@@ -443,9 +456,10 @@ class Capacity(Section):
         held = self.holdings[event.workload][event.epoch]
         held.is_ending, held.stopped_at = True, fact.at
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
+            need = need_of(held.claim, job)
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 if not self.is_lost[node]:
-                    for columns, amount in self._each(job.need):
+                    for columns, amount in self._each(need):
                         columns.held[node] -= amount * tasks
                         columns.ending[node] += amount * tasks
 
@@ -463,7 +477,7 @@ class Capacity(Section):
             (gpu.ending, cpu.ending, memory.ending) if held.is_ending else (gpu.held, cpu.held, memory.held)
         )
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
-            need = job.need
+            need = need_of(held.claim, job)
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 if self.is_lost[node]:
                     continue
@@ -476,8 +490,34 @@ class Capacity(Section):
                 memory_was[node] -= need.memory_bytes * tasks
         if held.parts:
             self.devices.leave(held.claim, held.parts, self.is_lost)
+        if held.is_paired:
+            self._leave_pair(held)
         if self.promises:
             reserve(self, nodes_of(held.claim), sequence)
+
+    # Pairs.
+
+    def _beside_its_host(self, claim: Claim) -> Claim:
+        """Return the claim of a guest, which its host knows from now on; without a host there, it holds a device itself."""
+        host = host_of(self, claim)
+        if host is None:
+            return replace(claim, beside=None)
+        host.guest = (claim.workload, claim.epoch)
+        return claim
+
+    def _leave_pair(self, ended: Holding) -> None:
+        """Let go of a pair's other attempt: a guest takes over the device, which was freed a moment ago."""
+        if ended.claim.beside is not None:
+            host = self.holding(*ended.claim.beside)
+            assert host is not None, ended.claim.beside
+            host.guest = None
+        if ended.guest is not None:
+            guest = self.holding(*ended.guest)
+            assert guest is not None, ended.guest
+            guest.claim = replace(guest.claim, beside=None)
+            for node, need in needs_of(guest.claim).items():
+                if not self.is_lost[node]:
+                    self._hold(node, Amount(need.gpu_milli), is_ending=guest.is_ending)
 
     # Health.
 

@@ -33,6 +33,7 @@ class Immovable(StrEnum):
     DOWN = "a task there is not up"
     PROMISED = "room there is promised to work that waits"
     CLOSED = "nodes there are lost, drained, suspected, worked on, or in quarantine"
+    PAIRED = "work there shares a device with other work"
     NO_ROOM = "what runs there finds no place elsewhere"
     NO_GAIN = "elsewhere it would take as many free ones as it leaves"
 

@@ -223,12 +223,18 @@ def nodes_of(claim: Claim) -> tuple[int, ...]:
     return tuple(sorted({node for spread in claim.spreads for node in spread.nodes}))
 
 
+def need_of(claim: Claim, job: JobSpec) -> Amount:
+    """Return what each task of a claim's job holds for itself: a guest's holds no GPU, for the device is its host's."""
+    return job.need if claim.beside is None else replace(job.need, gpu_milli=0)
+
+
 def needs_of(claim: Claim) -> dict[int, Amount]:
     """What a claim needs on each of its nodes, all its jobs together."""
     total: dict[int, Amount] = {}
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+        need = need_of(claim, job)
         for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
-            amount = job.need.times(tasks)
+            amount = need.times(tasks)
             total[node] = total[node].plus(amount) if node in total else amount
     return total
 
@@ -237,15 +243,22 @@ def parts_of(claim: Claim) -> dict[int, list[int]]:
     """By node, the parts of one device each that a claim needs there: one for each task that needs one."""
     found: dict[int, list[int]] = {}
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
-        part = job.need.gpu_milli % MILLI
+        part = need_of(claim, job).gpu_milli % MILLI
         if part:
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 found.setdefault(node, []).extend([part] * tasks)
     return found
 
 
-def takings_of(jobs: Sequence[JobSpec], spreads: Sequence[Spread]) -> list[tuple[int, Amount]]:
-    """What tasks take of nodes, as an agent counts it: all of a job on a node at once, but each part of a device by itself."""
+def takings_of(
+    jobs: Sequence[JobSpec], spreads: Sequence[Spread], beside: AttemptKey | None = None
+) -> list[tuple[int, Amount]]:
+    """What tasks take of nodes, as an agent counts it: all of a job on a node at once, but each part of a device by itself.
+
+    beside   the host of a guest, which takes no GPU
+    """
+    if beside is not None:
+        jobs = [replace(job, need=replace(job.need, gpu_milli=0)) for job in jobs]
     found: list[tuple[int, Amount]] = []
     for job, spread in zip(jobs, spreads, strict=True):
         for node, tasks in zip(spread.nodes, spread.tasks, strict=True):

@@ -115,6 +115,8 @@ def _why_no_victim(image: RegionImage, asked: Holding, key: AttemptKey, now: Ins
         return "is of higher priority, or interactive"
     if other.is_ending or promises_over(image, key) is not None:
         return "makes room for somebody already"
+    if other.is_paired:
+        return "shares its device with another job, and makes no room alone"
     return "has not run as long as it may" if now < other.spared_until else ""
 
 

@@ -262,8 +262,11 @@ class VictimIndex:
 
 
 def may_go(held: Holding) -> bool:
-    """Return whether higher priorities could preempt the attempt, after its minimum run time and unless a promise waits for it."""
-    return held.claim.kind != Kind.INTERACTIVE and not held.is_ending
+    """Return whether higher priorities could preempt the attempt, after its minimum run time and unless a promise waits for it.
+
+    Of a pair neither can be: the end of one frees no GPU.
+    """
+    return held.claim.kind != Kind.INTERACTIVE and not held.is_ending and not held.is_paired
 
 
 def clusters_of(pools: PoolSet, claim: Claim) -> Where:

@@ -1,0 +1,202 @@
+"""Pairs on one device: what the ledger counts of a host and its guest, and what the rules of pairs find."""
+
+import pytest
+from msgspec.structs import replace
+
+from core.events.region import (
+    AttemptEnded,
+    GangStarted,
+    NodesLost,
+    NodesReturned,
+    PromiseRevised,
+    StopOrdered,
+)
+from core.fact import Event
+from core.images import RegionImage
+from core.images.pairs import partner_of, place_beside
+from core.invariants.consistency import check_ledger, check_region_fact
+from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
+from core.nouns.placement import Claim, NodeRow
+from core.nouns.quantities import Amount
+from core.nouns.workload import EndCause, Kind
+from tests.builders import EU, a_claim, a_fact, a_job, a_region, amount, attempt, granted, promised
+from tests.components.support.shared_pool import pool_nodes
+
+HOST, GUEST, NEXT = attempt("w-1"), attempt("w-2"), attempt("w-3")
+NODES = pool_nodes(1, 2, "H100")
+
+
+def one(key: AttemptKey, beside: AttemptKey | None = None, *, gpus: float = 1, cpus: float = 8) -> Claim:
+    """A job of one task in the shared pool."""
+    made = a_claim(key[0], key[1], kind=Kind.SHARED, jobs=(a_job(1, gpus, cpus=cpus, gib=16),))
+    return replace(made, beside=beside)
+
+
+PAIR: tuple[Event, ...] = (NODES, granted(one(HOST)), granted(one(GUEST, HOST)))
+
+
+def ended(key: AttemptKey) -> AttemptEnded:
+    """It is over."""
+    return AttemptEnded(*key, EndCause.COMPLETED)
+
+
+def stopped(key: AttemptKey) -> StopOrdered:
+    """It is told to stop."""
+    return StopOrdered(*key, EndCause.ROUND_OVER)
+
+
+def gpus(image: RegionImage) -> tuple[int, int, int]:
+    """Milli of GPUs free, held and ending, after a look at the whole ledger."""
+    assert [] == check_ledger(image.capacity)
+    gpu = image.capacity.gpu
+    return gpu.free[0], gpu.held[0], gpu.ending[0]
+
+
+def test_guest_holds_cpus_and_memory_alone() -> None:
+    """A pair holds one device, and the CPUs and memory of both."""
+    image = a_region(*PAIR)
+    assert (1_000, 1_000, 0) == gpus(image)
+    assert NodeRow(0, amount(1, 80, 1024 - 32), is_open=True) == image.capacity.node_row(0)
+    assert (GUEST, HOST) == (partner_of(image.capacity, *HOST), partner_of(image.capacity, *GUEST))
+
+
+def test_device_when_the_guest_ends_first() -> None:
+    """Its CPUs are free again, and no GPU is; the host may have a next guest."""
+    image = a_region(*PAIR, ended(GUEST))
+    assert (1_000, 1_000, 0) == gpus(image)
+    assert 88_000 == image.capacity.available(0).cpu_milli
+    assert None is partner_of(image.capacity, *HOST)
+    assert (1_000, 1_000, 0) == gpus(a_region(*PAIR, ended(GUEST), granted(one(NEXT, HOST))))
+
+
+def test_device_when_the_host_ends_first() -> None:
+    """The device passes to the guest, which holds it as if it had been placed alone, and takes a next guest."""
+    alone = a_region(*PAIR, ended(HOST))
+    assert (1_000, 1_000, 0) == gpus(alone)
+    assert (None, None) == (partner_of(alone.capacity, *GUEST), partner_of(alone.capacity, *HOST))
+    placed = a_region(NODES, granted(one(HOST)), ended(HOST), granted(one(GUEST)))
+    assert placed.capacity.node_row(0) == alone.capacity.node_row(0)
+    again = (*PAIR, ended(HOST), granted(one(NEXT, GUEST)))
+    assert (1_000, 1_000, 0) == gpus(a_region(*again))
+    assert (1_000, 1_000, 0) == gpus(a_region(*again, ended(GUEST)))
+    assert (2_000, 0, 0) == gpus(a_region(*again, ended(GUEST), ended(NEXT)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "during", "after"),
+    [
+        pytest.param(HOST, GUEST, (1_000, 0, 1_000), (1_000, 1_000, 0), id="host"),
+        pytest.param(GUEST, HOST, (1_000, 1_000, 0), (1_000, 1_000, 0), id="guest"),
+    ],
+)
+def test_device_when_one_is_told_to_stop(
+    first: AttemptKey, second: AttemptKey, during: tuple[int, int, int], after: tuple[int, int, int]
+) -> None:
+    """The device is ending with its host; then the guest holds it, or lets go of it if the guest was told too."""
+    assert during == gpus(a_region(*PAIR, stopped(first)))
+    assert after == gpus(a_region(*PAIR, stopped(first), ended(first)))
+    both = (*PAIR, stopped(first), stopped(second))
+    assert (1_000, 0, 1_000) == gpus(a_region(*both))
+    assert (1_000, 0, 1_000) == gpus(a_region(*both, ended(first)))
+    assert (2_000, 0, 0) == gpus(a_region(*both, ended(first), ended(second)))
+
+
+@pytest.mark.parametrize("gone", [HOST, GUEST])
+def test_pair_on_a_node_that_is_lost_and_comes_back(gone: AttemptKey) -> None:
+    """Whichever of the two ends while the node is lost: the other holds one device when the node is back."""
+    lost = (*PAIR, NodesLost(WorkerName("w0"), (0,)))
+    assert (0, 0, 0) == gpus(a_region(*lost, ended(gone)))
+    back = NodesReturned(WorkerName("w0"), (0,))
+    assert (1_000, 1_000, 0) == gpus(a_region(*lost, back))
+    assert (1_000, 1_000, 0) == gpus(a_region(*lost, ended(gone), back))
+    assert (2_000, 0, 0) == gpus(a_region(*lost, ended(HOST), ended(GUEST), back))
+
+
+def test_guest_of_an_attempt_that_is_gone_holds_a_device() -> None:
+    """No image counts a device that nothing holds."""
+    image = a_region(NODES, granted(one(GUEST, HOST)))
+    assert (1_000, 1_000, 0) == gpus(image)
+    held = image.capacity.holding(*GUEST)
+    assert held is not None
+    assert held.claim.beside is None
+
+
+def test_host_that_may_take_a_guest() -> None:
+    """A live attempt of the pool with one GPU that is neither in a pair, nor to stop, nor to be preempted."""
+    job, wide = one(GUEST).jobs, a_job(1, 2)
+    spreads = one(HOST).spreads
+    takes = place_beside(a_region(NODES, granted(one(HOST))).capacity, HOST, Kind.SHARED, job)
+    assert spreads == takes
+    assert spreads == place_beside(a_region(*PAIR, ended(HOST)).capacity, GUEST, Kind.SHARED, job)
+    victim = promised(a_claim("w-9", jobs=(wide,), kind=Kind.SHARED, priority=4, victims=(HOST,)))
+    for history, kind in (
+        ((NODES,), Kind.SHARED),
+        ((NODES, granted(one(HOST))), Kind.TRAINING),
+        ((NODES, granted(one(HOST, gpus=2))), Kind.SHARED),
+        ((NODES, granted(one(HOST, gpus=0.5))), Kind.SHARED),
+        ((NODES, granted(replace(one(HOST), kind=Kind.TRAINING))), Kind.SHARED),
+        (PAIR, Kind.SHARED),
+        ((NODES, granted(one(HOST)), stopped(HOST)), Kind.SHARED),
+        ((NODES, granted(one(HOST)), victim), Kind.SHARED),
+    ):
+        assert None is place_beside(a_region(*history).capacity, HOST, kind, job)
+    assert None is place_beside(a_region(*PAIR).capacity, GUEST, Kind.SHARED, job)
+    assert None is place_beside(a_region(NODES, granted(one(HOST))).capacity, HOST, Kind.SHARED, (wide,))
+
+
+def broken(event: Event, *before: Event) -> list[tuple[int, str]]:
+    """Violations of rules 1 and 5 at a fact."""
+    image = a_region(*before)
+    return [found for found in check_region_fact(EU, a_fact(event, 9), image, None) if found[0] in (1, 5)]
+
+
+def test_grant_of_a_guest_that_breaks_a_rule() -> None:
+    """Rule 1: one host and one guest, both of the pool and of one GPU, where the host lies, while the host goes on."""
+    hosted = (NODES, granted(one(HOST)), GangStarted(*HOST))
+    assert [] == broken(granted(one(GUEST, HOST)), *hosted)
+    away = replace(one(GUEST, HOST), spreads=a_claim(placed={1: 1}).spreads)
+    two = pool_nodes(2, 2, "H100")
+    for event, before, why in (
+        (granted(one(GUEST, HOST)), (NODES,), "holds nothing"),
+        (granted(one(NEXT, HOST)), PAIR, "shares its device already"),
+        (granted(one(NEXT, GUEST)), PAIR, "shares its device already"),
+        (granted(one(GUEST, HOST)), (*hosted, stopped(HOST)), "is to end"),
+        (granted(one(GUEST, HOST, gpus=2)), hosted, "one task of one GPU"),
+        (granted(away), (two, *hosted[1:]), "lies elsewhere"),
+    ):
+        assert [why in text for _, text in broken(event, *before)] == [True], (event, why)
+
+
+def test_promise_over_an_attempt_of_a_pair() -> None:
+    """Rule 5: neither host nor guest is preempted, by the first choice or by a revised one."""
+    wide = a_claim("w-9", jobs=(a_job(1, 2),), kind=Kind.SHARED, priority=4)
+    for key in (HOST, GUEST):
+        promise = promised(replace(wide, victims=(key,)))
+        assert any("shares its device" in text for _, text in broken(promise, *PAIR))
+        revised = PromiseRevised(WorkloadId("w-9"), 1, (key,), (0,), NEXT)
+        more = (granted(one(NEXT)), promised(replace(wide, victims=(NEXT,))))
+        assert any("shares its device" in text for _, text in broken(revised, *PAIR, *more))
+    alone = promised(replace(wide, victims=(HOST,)))
+    assert [] == [text for _, text in broken(alone, *PAIR[:2]) if "shares its device" in text]
+
+
+def test_pair_that_the_ledger_shows_torn() -> None:
+    """Rule 1 is found from the image alone: each of the two must name the other."""
+    image = a_region(*PAIR)
+    host = image.capacity.holding(*HOST)
+    assert host is not None
+    host.guest = None
+    assert any("is not its host" in text for text in check_ledger(image.capacity))
+    host.guest = NEXT
+    assert any("does not lie beside it" in text for text in check_ledger(image.capacity))
+    host.guest, host.claim = GUEST, replace(host.claim, kind=Kind.TRAINING)
+    assert any("may not" in text for text in check_ledger(image.capacity))
+
+
+def test_image_with_a_pair_is_read_again() -> None:
+    """A snapshot has both sides of a pair."""
+    image = a_region(*PAIR)
+    again = RegionImage.decode(image.encode())
+    assert image.digest() == again.digest()
+    assert GUEST == partner_of(again.capacity, *HOST)
+    assert Amount(1_000, 80_000, (1024 - 32) << 30) == again.capacity.available(0)
