@@ -158,8 +158,9 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             if row.spec.kind is Kind.SHARED:
                 state.fill_at = fact.at
                 state.speeds.forget(workload)
-                state.copies_due.drop(workload)
-                state.copied.pop(workload, None)
+                if row.phase.is_terminal:
+                    state.copies_due.drop(workload)
+                    state.copied.pop(workload, None)
                 _place_guest(state, state.guests.pop(workload, None), fact.at)
         case WorkloadBound(workload=workload):
             _place_guest(state, state.guests.get(workload), fact.at)
