@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from components.allocation_agent.guests import abstention_beside
 from components.allocation_agent.relocations import (
     TaskPlaces,
 )
@@ -138,6 +139,11 @@ class AllocationAgent:
             return NOTHING
         choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes, state.window.best)
         found, asker = found_for(state, request, choice, envelope.at)
+        if found is Reason.NO_HOST:
+            said = abstention_beside(
+                self.region, self.agent, request.workload, request.auction, state.sequence
+            )
+            return Decision(messages=(said,))
         if isinstance(found, Reason):
             return self._abstain(state, request, asker, choice, found, envelope.at)
         view = self._view(state, request.jobs, choice, asker, found)
@@ -151,7 +157,7 @@ class AllocationAgent:
             found.victim_keys,
             view,
         )
-        needs = tuple(takings_of(request.jobs, found.spreads))
+        needs = tuple(takings_of(request.jobs, found.spreads, request.beside))
         made = BidMade(request.auction, request.workload, needs, found.victim_keys, request.held_for)
         return Decision(events=(made,), messages=(bid,))
 
@@ -240,6 +246,7 @@ class AllocationAgent:
             is_incremental=award.is_incremental,
             standing_revision=award.standing_revision,
             run_min=award.run_min,
+            beside=award.beside,
         )
 
     def _view(

@@ -5,10 +5,12 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from components.allocation_agent.guests import found_beside
 from components.allocation_agent.state import AgentState
 from core.claims.checks import check_now
 from core.claims.reservations import Lasting, as_claim, barred_for_ever, barred_from, waits_for_its_start
 from core.messages.broker import SolicitBid
+from core.nouns.ids import AttemptKey
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import START_ALLOWANCE
 from core.nouns.placement import Claim, needs_of, parts_of
@@ -32,6 +34,10 @@ class Searching(Asking, Lasting, Protocol):
     def jobs(self) -> tuple[JobSpec, ...]:
         """The jobs to place."""
 
+    @property
+    def beside(self) -> AttemptKey | None:
+        """The host, on the device of which the jobs are to run; None: they get devices of their own."""
+
 
 def found_for(
     state: AgentState, asking: Searching, choice: Choice, now: Instant, without: Iterable[object] = ()
@@ -41,6 +47,8 @@ def found_for(
     asker = asker_of(asking, now)
     if isinstance(asking, SolicitBid) and asking.spares_all:
         asker = replace(asker, spares_all=True)
+    if asking.beside is not None:
+        return found_beside(state, asking.beside, asking.jobs, asker, without), asker
     if not starts.rows:
         return state.placer.find(asking.jobs, asker, choice, without=without), asker
     own = starts.rows.get(asking.workload)

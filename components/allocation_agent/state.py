@@ -19,6 +19,7 @@ from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimP
 from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
+from core.images.pairs import partner_of
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SPAN, CLAIM_SAY_AGAIN, OPEN_BID_SPAN, PRESENCE_INTERVAL
@@ -171,6 +172,7 @@ class AgentState:
     def fold(self, fact: Fact) -> None:
         """Fold one fact of the region."""
         touched = touched_by(self.image.capacity, fact)
+        partner = self._partner(fact.event)
         self.image.fold(fact)
         self.sequence = fact.sequence
         self.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
@@ -178,6 +180,8 @@ class AgentState:
             self.placer.settle(fact.event.workload, fact.event.epoch)
         if isinstance(fact.event, OF_VICTIMS):
             self.placer.victims.settle(fact.event.workload, fact.event.epoch)
+            if partner is not None:
+                self.placer.victims.settle(*partner)
         if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
             self.placer.touch_plans()
         elif isinstance(fact.event, PoolChanged):
@@ -188,6 +192,14 @@ class AgentState:
             self.placer.touch_starts()
         self._settle(fact.event)
         self._unlearn()
+
+    def _partner(self, event: Event | Note) -> AttemptKey | None:
+        """Return the attempt of which an event makes or dissolves a pair, beside the one that the event names; ask before it is folded."""
+        if isinstance(event, ClaimGranted):
+            return event.claim.beside
+        if isinstance(event, AttemptEnded):
+            return partner_of(self.image.capacity, event.workload, event.epoch)
+        return None
 
     def note(self, fact: Fact) -> None:
         """Fold one note."""
@@ -212,7 +224,7 @@ class AgentState:
                 if tries > 1:
                     self.window.heard(is_conflict=True)
                 if self.image.capacity.holding(*key) is None:
-                    takings = takings_of(claim.jobs, claim.spreads)
+                    takings = takings_of(claim.jobs, claim.spreads, claim.beside)
                     self.take(("claim", key), takings, entries_of(claim), claim.victims)
                 self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
                 self.conflicted.pop(key, None)

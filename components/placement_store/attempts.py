@@ -145,7 +145,7 @@ class AttemptRecords:
         held = state.image.capacity.holding(message.workload, message.epoch)
         if held is None or not may_end(state.image, message):
             return NOTHING
-        freed = gpu_milli_of(held.claim.jobs)
+        freed = 0 if held.is_paired else gpu_milli_of(held.claim.jobs)
         about = (message.workload, message.epoch)
         lost = _destroyed(state, held, about) if message.cause is EndCause.PREEMPTED else 0
         ended = AttemptEnded(

@@ -34,6 +34,7 @@ from components.placement_store.state import (
 from components.placement_store.task_runs import HEARD_OF_RUNS, RunRecords
 from components.placement_store.tasks import HEARD_OF_TASKS, TaskRecords
 from core.claims.checks import (
+    check_guest,
     check_nodes,
     check_now,
     check_victims,
@@ -344,7 +345,8 @@ class PlacementStore:
         if len(encode(claim)) > FACT_BYTES_MAX - 1024:
             return Reason.TOO_LARGE
         capacity = state.image.capacity
-        return check_nodes(claim, capacity) or check_victims(claim, capacity, now)
+        found = check_nodes(claim, capacity) or check_guest(claim, capacity)
+        return found or check_victims(claim, capacity, now)
 
     def _grant(self, state: StoreState, claim: Claim, now: Instant) -> Decision:
         """Return the grant of a claim that fits, or a promise while a victim still holds capacity that the claim needs."""

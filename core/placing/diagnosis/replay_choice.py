@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from core.images import RegionImage
 from core.images.capacity import Capacity
+from core.images.pairs import place_beside
 from core.nouns.ids import AttemptKey
 from core.nouns.placement import SEARCH, Claim, Spread
 from core.nouns.reasons import Reason
@@ -150,6 +151,10 @@ def retraced(
         if kept is not None and kept.spreads == claim.spreads:
             return Retraced(Outcome.EQUAL, view.sequence)
         return Retraced(Outcome.DIFFERENT, view.sequence, "its start is reserved elsewhere")
+    if claim.beside is not None:
+        if place_beside(image.capacity, claim.beside, claim.kind, claim.jobs) == claim.spreads:
+            return Retraced(Outcome.EQUAL, view.sequence)
+        return Retraced(Outcome.DIFFERENT, view.sequence, "its host takes no guest there")
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
     overlay.put("view", (), view.spared)
