@@ -1,7 +1,7 @@
 """The spool of one worker, for emulated tasks: what runs on its nodes, whether or not the worker lives.
 
-An emulated task takes time, checkpoints and fails; its progress is a function of its start, so nothing is lost with the
-worker. A share is one attempt's tasks on the worker's nodes, which run and end together, or one run of one task that stands
+An emulated task takes time, checkpoints and fails; its progress is a function of its start and of the times at which a partner on its
+device came and went, so nothing is lost with the worker. A share is one attempt's tasks on the worker's nodes, which run and end together, or one run of one task that stands
 alone. The highest sequence obeyed lives here too: it is the fence that a new worker starts behind.
 """
 
@@ -36,10 +36,11 @@ from core.messages.workers import (
 from core.nouns.ids import ShareKey
 from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import CHECKPOINT_EVERY_MIN, GRACE
-from core.nouns.sharing import MICRO_STEPS
+from core.nouns.sharing import MICRO_STEPS, WHOLE
 from core.nouns.workload import Emulation, JobSpec
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
+from runtime.pairs import Pairs
 from runtime.wake import Wake
 
 logger = structlog.get_logger()
@@ -66,6 +67,13 @@ class Share(Struct):
     """The same: where tasks fail first then."""
     is_isolated: bool = False
     """It was strict, and its region not heard: it stops, and need not stop again."""
+    span: Nanoseconds = Nanoseconds(0)
+    """How long it runs from its start to its end, alone on its device."""
+    part: int = WHOLE
+    """Millionths of its speed that it keeps beside its partner, since `paced_at`."""
+    paced_at: Instant = Instant(0)
+    ran: Nanoseconds = Nanoseconds(0)
+    """How long a share alone would have run to be where it was at `paced_at`."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -89,6 +97,7 @@ class EmulatedSpool:
         self._clock = clock
         self._wake = Wake(clock)
         self._due: Agenda[ShareKey] = Agenda()
+        self._pairs = Pairs()
         self._done: Done | None = None
         self._heard_at = clock.now()
         """When the newest beat was said that the region acknowledged."""
@@ -146,8 +155,7 @@ class EmulatedSpool:
                 self._stop(key, Nanoseconds(grace), now)
             case ForgetShare(key, sequence):
                 self._raise(sequence)
-                self.shares.pop(key, None)
-                self._due.drop(key)
+                self._forget(key, now)
             case KeepFence(sequence):
                 self._raise(sequence)
             case KeepHeard(age):
@@ -165,18 +173,47 @@ class EmulatedSpool:
         key = command.key
         if key not in self.shares:
             state = TasksState(key.workload, key.epoch, TasksPhase.PREPARED, task=key.task, run=key.run)
-            self.shares[key] = Share(state, command)
+            self.put(Share(state, command))
         self._tell(self.shares[key])
+
+    def put(self, share: Share) -> None:
+        """Have this share from now on, as it is, in place of what is known of it."""
+        key = share.command.key
+        self.shares[key] = share
+        self._pairs.add(share.command)
+        if share.ends_at is not None:
+            self._schedule(key, share)
+
+    def component(self, key: ShareKey) -> list[ShareKey]:
+        """Return the shares on which the pace of a share may have depended, without that share: its mates, theirs, and so on."""
+        found = {key: None}
+        waiting = [key] if key in self.shares else []
+        while waiting:
+            for mate in self._pairs.mates(self.shares[waiting.pop()].command):
+                if mate not in found:
+                    found[mate] = None
+                    waiting.append(mate)
+        return [mate for mate in found if mate != key]
+
+    def _forget(self, key: ShareKey, now: Instant) -> None:
+        share = self.shares.pop(key, None)
+        self._due.drop(key)
+        if share is not None:
+            mates = self._pairs.mates(share.command)
+            self._pairs.drop(share.command)
+            self._pace_all(mates, now)
 
     def _start(self, key: ShareKey, now: Instant) -> None:
         share = self.shares.get(key)
         if share is None or share.state.phase != TasksPhase.PREPARED:
             return
-        share.started_at = now
-        share.ends_at = after(now, self._fate_of(share))
+        share.started_at = share.paced_at = now
+        share.span = self._fate_of(share)
+        share.ends_at = after(now, share.span)
         share.saves_at = self._next_save(share, after(now, self._set_up_of(share)))
         self._schedule(key, share)
         self._change(share, TasksPhase.RUNNING)
+        self._pace_all([key, *self._pairs.mates(share.command)], now)
         if self.on_start is not None:
             self.on_start(key, share)
 
@@ -206,7 +243,7 @@ class EmulatedSpool:
         if share is None or share.state.phase in (TasksPhase.STOPPING, TasksPhase.ENDED):
             return
         if share.state.phase == TasksPhase.PREPARED:
-            self._end(key, share, exit_code)
+            self._end(key, share, exit_code, now)
             return
         emulations = [job.emulation for job in share.command.jobs if job.emulation]
         stop_span = max(emulation.stop_span for emulation in emulations)
@@ -241,7 +278,7 @@ class EmulatedSpool:
         """Let what has come due by `now` happen to a share; `until` is the time up to which the spool catches up."""
         isolated_at = self._isolated_at(share)
         if share.ends_at is not None and share.ends_at <= now:
-            self._end(key, share, share.exit_code, share.failed_nodes)
+            self._end(key, share, share.exit_code, now, share.failed_nodes)
         elif share.saves_at is not None and share.saves_at <= now:
             saved_at = self._newest_save(share, share.saves_at, until)
             share.state = replace(share.state, saved_step=self._step(share, saved_at))
@@ -262,13 +299,54 @@ class EmulatedSpool:
         isolation = share.command.isolation
         return after(self._heard_at, Nanoseconds(isolation)) if isolation and not share.is_isolated else None
 
-    def _end(self, key: ShareKey, share: Share, exit_code: int, failed_nodes: tuple[int, ...] = ()) -> None:
+    def _end(
+        self, key: ShareKey, share: Share, exit_code: int, now: Instant, failed_nodes: tuple[int, ...] = ()
+    ) -> None:
         self._due.drop(key)
         share.ends_at = share.saves_at = None
         share.state = replace(
             share.state, phase=TasksPhase.ENDED, exit_code=exit_code, failed_nodes=failed_nodes
         )
         self._tell(share)
+        self._pace_all(self._pairs.mates(share.command), now)
+
+    # Partners.
+
+    def _pace_all(self, keys: Iterable[ShareKey], now: Instant) -> None:
+        """Let shares go on at the pace that they have from now on: a partner came or went."""
+        for key in keys:
+            share = self.shares[key]
+            if share.state.phase != TasksPhase.RUNNING:
+                continue
+            part = self._part_of(share)
+            if part != share.part:
+                at = max(share.paced_at, self._moving_until(now))
+                share.ran, share.paced_at, share.part = self._ran(share, at), at, part
+                share.ends_at = after(at, self._left_of(share))
+                self._schedule(key, share)
+
+    def _part_of(self, share: Share) -> int:
+        """Return the millionths of its speed that a share keeps: the least beside any live share on its device."""
+        mates = [self.shares[key] for key in self._pairs.mates(share.command)]
+        kept = dict(_beside_of(share.command.jobs))
+        parts = [kept.get(model, WHOLE) for mate in mates if mate.is_live for model in _models_of(mate)]
+        return min(parts, default=WHOLE)
+
+    def _moving_until(self, now: Instant) -> Instant:
+        """Return the time up to which the nodes' tasks went on."""
+        return now
+
+    def _ran(self, share: Share, at: Instant) -> Nanoseconds:
+        """Return how long a share alone would have run to be where this one is. A partner slows work down, and no set-up."""
+        more = at - share.paced_at
+        free = min(more, max(0, self._set_up_of(share) - share.ran))
+        return Nanoseconds(share.ran + free + (more - free) * share.part // WHOLE)
+
+    def _left_of(self, share: Share) -> Nanoseconds:
+        """Return how long a share still runs from `paced_at` on, at the pace since then."""
+        free = max(0, self._set_up_of(share) - share.ran)
+        work = max(0, share.span - share.ran - free)
+        return Nanoseconds(free - -work * WHOLE // share.part)
 
     def _schedule(self, key: ShareKey, share: Share) -> None:
         assert share.ends_at is not None, key
@@ -289,11 +367,14 @@ class EmulatedSpool:
         """Return when to save next: at `saves_at`, or if more than `SAVES_BEHIND_MAX` have come due since, at the newest of them."""
         every = save_span_of(share.command.jobs)
         ends = [at for at in (until, share.ends_at, self._isolated_at(share)) if at is not None]
+        # From a partner's end on its steps come faster: the checkpoints before it are those of the pace before.
+        mates = [self.shares[key] for key in self._pairs.mates(share.command)]
+        ends += [mate.ends_at for mate in mates if mate.ends_at is not None]
         behind = max(0, min(ends) - saves_at) // every
         return after(saves_at, Nanoseconds(every * behind)) if behind > SAVES_BEHIND_MAX else saves_at
 
     def _step(self, share: Share, at: Instant) -> int:
-        return step_after(share.command, at - share.started_at)
+        return step_after(share.command, self._ran(share, at))
 
     def _change(self, share: Share, phase: TasksPhase) -> None:
         share.state = replace(share.state, phase=phase)
@@ -334,6 +415,14 @@ def pace_of(jobs: Iterable[JobSpec]) -> int:
             speeds = dict(job.emulation.speeds)
             return speeds.get(job.gpu_type, min(speeds.values()))
     return 0
+
+
+def _beside_of(jobs: Iterable[JobSpec]) -> Iterable[tuple[str, int]]:
+    return (one for job in jobs if job.emulation for one in job.emulation.beside)
+
+
+def _models_of(share: Share) -> list[str]:
+    return [job.emulation.model for job in share.command.jobs if job.emulation]
 
 
 def left_of(command: PrepareTasks, emulation: Emulation) -> int:

@@ -40,13 +40,13 @@ def follow_checkpoint(state: QueueState, fact: Fact) -> None:
     if row.epoch != event.epoch or state.image.awards.rows[event.workload].moving:
         return
     (job,) = narrowed(row.spec.jobs, row.types)
-    other = _beside(state, event.workload)
+    other = state.neighbours.get(event.workload, WorkloadId(""))
     neighbour = f"{other}.{state.image.workloads.rows[other].epoch}" if other else ""
     span_min = Nanoseconds(sharing.settings.round_span // SPEED_SPAN_PART)
     speed = meter.saved(event.workload, Mark(event.epoch, event.step, fact.at, neighbour), span_min)
-    if not speed:
+    if not speed or (other and other not in sharing.jobs):
         return
-    beside = sharing.jobs[other].kind if other else ""
+    beside = sharing.jobs[other].kind if other in sharing.jobs else ""
     key = SpeedKey(
         sharing.classes[kind].speed_key,
         job.gpu_type,
@@ -61,14 +61,6 @@ def follow_checkpoint(state: QueueState, fact: Fact) -> None:
         meter.differing.setdefault(key, fact.heard_at)
     else:
         meter.differing.pop(key, None)
-
-
-def _beside(state: QueueState, workload: WorkloadId) -> WorkloadId:
-    """Return the job that runs on the same GPU; empty: none does."""
-    sharing = state.image.sharing
-    pick = sharing.picks.get(workload)
-    other = sharing.picks.get(pick.beside) if pick is not None else None
-    return pick.beside if pick is not None and other is not None and other.counted_at else WorkloadId("")
 
 
 def _measured(sharing: Sharing, key: SpeedKey) -> int:

@@ -58,6 +58,11 @@ def rebuild_order(state: QueueState, at: Instant) -> None:
     state.fleet = _fleet_of(state)
     image = state.image
     state.guests = {row.beside: workload for workload, row in image.workloads.rows.items() if row.is_guest}
+    state.neighbours = {
+        workload: row.beside
+        for workload, row in image.workloads.rows.items()
+        if row.beside and row.phase is image.workloads.rows[row.beside].phase is Phase.RUNNING
+    }
     for workload, row in image.workloads.rows.items():
         if row.phase.is_terminal:
             continue

@@ -158,11 +158,15 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             if row.spec.kind is Kind.SHARED:
                 state.fill_at = fact.at
                 state.speeds.forget(workload)
+                state.neighbours.pop(state.neighbours.pop(workload, workload), None)
                 if row.phase.is_terminal:
                     state.copies_due.drop(workload)
                     state.copied.pop(workload, None)
                 _place_guest(state, state.guests.pop(workload, None), fact.at)
         case WorkloadBound(workload=workload):
+            row = state.image.workloads.rows[workload]
+            if row.is_guest:
+                state.neighbours |= {workload: row.beside, row.beside: workload}
             _place_guest(state, state.guests.get(workload), fact.at)
 
 

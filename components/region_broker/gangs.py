@@ -348,6 +348,7 @@ class _Gang:
             run=self.run,
             isolation=isolation_of(claim),
             tenant=claim.tenant,
+            beside=claim.beside,
         )
 
     def _devices(self, worker: WorkerName) -> tuple[tuple[int, ...], ...]:

@@ -10,6 +10,7 @@ from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of, will_do
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.limits import (
+    BESIDE_MAX,
     CHECKPOINT_BYTES_MAX,
     CHECKPOINT_EVERY_MIN,
     CONTROLLED_TASKS_MAX,
@@ -349,6 +350,7 @@ def _problems_of_emulation(emulation: Emulation) -> list[str]:
             found.append("emulation.speeds: there must be one at least, each more than 0")
         elif emulation.steps * MICRO_STEPS * SECOND // min(speed for _, speed in emulation.speeds) > SPAN_MAX:
             found.append("emulation.steps: on the slowest type they would take more than a hundred years")
+    found.extend(_problems_of_partners(emulation))
     spans = {
         "emulation.checkpoint_every": emulation.checkpoint_every,
         "emulation.fails_after": emulation.fails_after,
@@ -450,3 +452,23 @@ def _holds(row: HardwareRow, job: JobSpec) -> bool:
         and need.memory_bytes * tasks <= total.memory_bytes
         and (not job.gpu_memory or job.gpu_memory <= (row.gpu_memory_max or job.gpu_memory))
     )
+
+
+def _problems_of_partners(emulation: Emulation) -> list[str]:
+    """Return the problems of how an emulated job is known to its partner on a device, and of how fast it is beside others."""
+    found = []
+    names, parts = dict(emulation.beside), [part for _, part in emulation.beside]
+    if len(emulation.model) > NAME_LENGTH_MAX:
+        found.append(f"emulation.model: {NAME_LENGTH_MAX} characters are the most")
+    if len(parts) > BESIDE_MAX or len(names) < len(parts):
+        found.append(f"emulation.beside: {BESIDE_MAX} models are the most, each named once")
+    if any(len(name) > NAME_LENGTH_MAX for name in names):
+        found.append(f"emulation.beside: a name has {NAME_LENGTH_MAX} characters at most")
+    if any(not 0 < part <= WHOLE for part in parts):
+        found.append("emulation.beside: each must be more than 0, and all of its speed at most")
+    elif parts:
+        slowest = min((speed for _, speed in emulation.speeds), default=0)
+        longest = emulation.steps * MICRO_STEPS * SECOND // slowest if slowest > 0 else emulation.work
+        if longest * WHOLE // min(parts) > SPAN_MAX:
+            found.append("emulation.beside: at that pace it would take more than a hundred years")
+    return found

@@ -36,7 +36,7 @@ from mizzen.jobs.parts import (
 )
 from mizzen.jobs.script import with_arguments
 from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, as_yes_or_no, nearest, one
-from mizzen.jobs.shared import OF_SHARE, read_share, shared_kind
+from mizzen.jobs.shared import OF_SHARE, read_share, shared_kind, with_models
 from mizzen.jobs.source import Sheet, read_source, sheet_of
 from mizzen.jobs.values import Unreadable, bytes_of, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
@@ -122,7 +122,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
     share = top.section("share", OF_SHARE)
     if share is not None:
         kind = shared_kind(top, kind)
-    return WorkloadSpec(
+    spec = WorkloadSpec(
         name=top.read("name", one(str), STAND_IN.name),
         jobs=jobs,
         tenant=TenantName(top.read("tenant", one(name_of), str(_DEFAULTS.tenant))),
@@ -140,6 +140,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         share=None if share is None else read_share(share),
         move_after=NEVER if loss is None else loss.read("move_after", one(longer_than_zero), NEVER),
     )
+    return spec if share is None else with_models(spec)
 
 
 def _grace(checkpoint: Section) -> Nanoseconds:

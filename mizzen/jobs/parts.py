@@ -9,11 +9,20 @@ from core.nouns.fleet import ANY_TYPE
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import EXIT_CODE_MAX
 from core.nouns.quantities import MILLI, Amount
-from core.nouns.sharing import MICRO_STEPS
+from core.nouns.sharing import MICRO_STEPS, WHOLE
 from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Topology
 from mizzen.jobs.section import Section, as_items, as_text, as_yes_or_no, one
 from mizzen.jobs.shared import read_speeds
-from mizzen.jobs.values import Unreadable, bytes_of, cpu_milli_of, gpus_of, name_of, span_of, whole_of
+from mizzen.jobs.values import (
+    Unreadable,
+    bytes_of,
+    cpu_milli_of,
+    decimal_of,
+    gpus_of,
+    name_of,
+    span_of,
+    whole_of,
+)
 from runtime.yaml_tree import Fields, Listing, Tree, shown
 
 OF_JOB = (
@@ -32,6 +41,7 @@ OF_EMULATE = (
     "exit_code",
     "stop_span",
     "set_up",
+    "beside",
 )
 OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
 """Of each job: above several jobs they would be nobody's."""
@@ -232,6 +242,7 @@ def _emulation(section: Section) -> Emulation:
         return Emulation(work)
     steps = emulate.read("steps", one(whole_of), 0)
     by_type = emulate.section("speeds")
+    beside = emulate.section("beside")
     speeds = read_speeds(by_type) if by_type is not None else {}
     if steps and speeds:
         if "work" in emulate:
@@ -253,7 +264,16 @@ def _emulation(section: Section) -> Emulation:
         set_up=emulate.read("set_up", one(span_of), NEVER),
         steps=steps,
         speeds=tuple(sorted(speeds.items())),
+        beside=() if beside is None else tuple(sorted(beside.values(one(_part), WHOLE).items())),
     )
+
+
+def _part(text: str) -> int:
+    """Millionths of a speed."""
+    part = decimal_of(text, len(str(WHOLE)) - 1)
+    if not 0 < part <= 1:
+        raise Unreadable(f"{shown(text)} is no part of its speed; write more than 0, and 1 at most")
+    return int(part * WHOLE)
 
 
 def _exit_code(text: str) -> int:

@@ -2,8 +2,11 @@
 
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE, ShareSpec
-from core.nouns.workload import NEVER, Kind
+from core.nouns.workload import NEVER, Kind, WorkloadSpec
+from core.sharing.classes import model_of
 from mizzen.jobs.section import Section, one
 from mizzen.jobs.values import Unreadable, decimal_of, name_of, span_of, whole_of
 from runtime.yaml_tree import shown
@@ -51,6 +54,16 @@ def shared_kind(top: Section, kind: Kind) -> Kind:
             "priority", "in a shared pool weights decide, and no levels; write share.weight instead"
         )
     return Kind.SHARED
+
+
+def with_models(spec: WorkloadSpec) -> WorkloadSpec:
+    """Return a workload of which the emulated jobs say their model: beside it others may keep a part of their speed."""
+    model = model_of(spec)
+    jobs = (
+        replace(job, emulation=replace(job.emulation, model=model)) if job.emulation else job
+        for job in spec.jobs
+    )
+    return replace(spec, jobs=tuple(jobs))
 
 
 def _speed(text: str) -> int:

@@ -1,7 +1,8 @@
 """Emulated shares that outlive the process: a journal of what was done to them, and when, makes them again.
 
-The progress of an emulated task is a function of its start, so neither its checkpoints nor its end are written. Whatever is
-done again at a start of the process is done as of the time at which it was done first.
+The progress of an emulated task is a function of its start and of its partners' starts and ends, so neither its checkpoints nor its end
+are written. Whatever is done again at a start of the process is done as of the time at which it was done first. When a share is
+forgotten, those of which the pace may have depended on it are written down as they are then, in place of their earlier lines.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.component import Effect
 from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
@@ -18,7 +20,7 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.operation import WHOLE
 from runtime.clock import Clock
 from runtime.effects import Done
-from runtime.spool import EmulatedSpool
+from runtime.spool import EmulatedSpool, Share
 from runtime.tasks.errors import SpoolDamaged
 
 logger = structlog.get_logger()
@@ -38,6 +40,8 @@ class Deed(Struct, OfShare, frozen=True, omit_defaults=True):
     command: PrepareTasks | None = None
     task: int = WHOLE
     run: int = 0
+    share: Share | None = None
+    """Of the deed `keep`: the whole share as it was then."""
 
 
 class EmulatedOnDisk:
@@ -48,7 +52,9 @@ class EmulatedOnDisk:
         self._path = path
         self._clock = clock
         self._spool = EmulatedSpool(name, clock)
-        self._deeds: dict[ShareKey, list[Deed]] = {}
+        self._deeds: dict[ShareKey, list[tuple[int, Deed]]] = {}
+        """By share, each with its number in the order in which they were done."""
+        self._done_so_far = 0
         self._lines = self._remembered = 0
         self._find()
         self._spool.on_isolation = self._isolated
@@ -63,9 +69,10 @@ class EmulatedOnDisk:
             return
         deed = _deed_of(effect, now)
         before = self._phase(deed)
+        mates = self._mates(deed)
         self._spool.do(effect, now)
         if self._phase(deed) != before:
-            self._write(deed)
+            self._write(deed, *self._kept(mates, now))
 
     def catch_up(self, now: Instant) -> Instant | None:
         """Let tasks save and end whose time has come; when the next is due."""
@@ -91,20 +98,32 @@ class EmulatedOnDisk:
         except OSError as error:
             logger.error("isolation_not_kept", workload=key.workload, epoch=key.epoch, error=str(error))
 
-    def _write(self, deed: Deed) -> None:
-        """Raises OSError."""
-        self._remember(deed)
+    def _mates(self, deed: Deed) -> list[ShareKey]:
+        """The shares that are to be kept as they are when the deed is done: of a share that is forgotten, those that it may have slowed."""
+        return self._spool.component(deed.key) if deed.deed == "forget" else []
+
+    def _kept(self, mates: list[ShareKey], at: Instant) -> list[Deed]:
+        return [
+            Deed(at, "keep", *key[:2], task=key.task, run=key.run, share=replace(self._spool.shares[key]))
+            for key in mates
+        ]
+
+    def _write(self, *deeds: Deed) -> None:
+        """Write these in one piece. Raises OSError."""
+        for deed in deeds:
+            self._remember(deed)
         with self._path.open("ab") as journal:
-            journal.write(msgspec.json.encode(deed) + b"\n")
+            journal.write(b"".join(msgspec.json.encode(deed) + b"\n" for deed in deeds))
         if self._lines > 2 * self._remembered + FORGOTTEN_MAX:
             self._write_anew()
 
     def _remember(self, deed: Deed) -> None:
         self._lines += 1
-        if deed.deed == "forget":
+        if deed.deed in ("forget", "keep"):
             self._remembered -= len(self._deeds.pop(deed.key, ()))
-        else:
-            self._deeds.setdefault(deed.key, []).append(deed)
+        if deed.deed != "forget":
+            self._done_so_far += 1
+            self._deeds.setdefault(deed.key, []).append((self._done_so_far, deed))
             self._remembered += 1
 
     def _find(self) -> None:
@@ -119,18 +138,22 @@ class EmulatedOnDisk:
             except (msgspec.MsgspecError, ValueError) as error:
                 raise SpoolDamaged(self._path, f"line {number}: {error}") from error
             self._spool.catch_up(deed.at)
+            mates = self._mates(deed)
             if effect is not None:
                 self._spool.do(effect, deed.at)
+            elif deed.share is not None:
+                self._spool.put(replace(deed.share))
             elif deed.key in self._spool.shares:
                 self._spool.isolate(deed.key, Nanoseconds(deed.grace), deed.at)
-            self._remember(deed)
+            for each in (deed, *self._kept(mates, deed.at)):
+                self._remember(each)
         self._write_anew()
 
     def _write_anew(self) -> None:
         """Without what is forgotten; whole or not at all."""
         unfinished = self._path.with_suffix(".new")
-        deeds = sorted((deed for deeds in self._deeds.values() for deed in deeds), key=lambda deed: deed.at)
-        unfinished.write_bytes(b"".join(msgspec.json.encode(deed) + b"\n" for deed in deeds))
+        deeds = sorted((one for deeds in self._deeds.values() for one in deeds), key=lambda one: one[0])
+        unfinished.write_bytes(b"".join(msgspec.json.encode(deed) + b"\n" for _, deed in deeds))
         unfinished.replace(self._path)
         self._lines = len(deeds)
 
@@ -150,7 +173,7 @@ def _deed_of(effect: Effect, at: Instant) -> Deed:
 
 
 def _effect_of(deed: Deed) -> Effect | None:
-    """None: it stopped by itself. Raises ValueError."""
+    """None: it stopped by itself, or was kept as it was. Raises ValueError."""
     match deed.deed:
         case "prepare" if deed.command is not None:
             return PrepareShare(deed.command)
@@ -161,5 +184,7 @@ def _effect_of(deed: Deed) -> Effect | None:
         case "forget":
             return ForgetShare(deed.key, 0)
         case "isolate":
+            return None
+        case "keep" if deed.share is not None:
             return None
     raise ValueError(f"{deed.deed!r} is no deed")

@@ -199,8 +199,13 @@ class Programs:
         """The places with their slots, and what is lacking."""
         used = {True: self._used(is_cpu=True), False: self._used(is_cpu=False)}
         shared = self._shared()
+        lent = self._lent(command)
         held = []
         for place in places:
+            if place.node in lent:
+                mate = lent[place.node]
+                held.append(replace(place, slots=mate.slots, devices=mate.devices))
+                continue
             job = command.jobs[place.job]
             is_cpu = job.gpu_type == CPU_TYPE
             key = (place.node, place.shared, is_cpu)
@@ -232,6 +237,20 @@ class Programs:
                 )
             )
         return [replace(place, devices=_seen_devices(command, place, held)) for place in held], ""
+
+    def _lent(self, command: PrepareTasks) -> dict[int, Place]:
+        """By node, the place of the one task with which this command's one task shares a device: of its host, or of its guest if that
+        came first.
+        """
+        if len(command.jobs) > 1:
+            return {}
+        mates = (
+            share.commanded
+            for share in self.shares.values()
+            if share.phase != TasksPhase.ENDED
+            and (share.key.attempt == command.beside or share.commanded.command.beside == command.key.attempt)
+        )
+        return {place.node: place for mate in mates for place in mate.places if place.slots}
 
     def _used(self, *, is_cpu: bool) -> dict[int, int]:
         """Milli that live shares hold, by slot."""

@@ -61,8 +61,7 @@ class TroubledNodes(EmulatedSpool):
 
     def forget_share(self, key: ShareKey) -> None:
         """It was never here."""
-        self._due.drop(key)
-        del self.shares[key]
+        self._forget(key, self._clock.now())
 
     def freeze(self) -> Callable[[], None]:
         """Nothing goes on. Returns what ends that: everything goes on where it stood, once nobody holds it any more."""
@@ -83,6 +82,7 @@ class TroubledNodes(EmulatedSpool):
                 continue
             lost = Nanoseconds(now - max(frozen_at, share.started_at))
             share.started_at = after(share.started_at, lost)
+            share.paced_at = after(share.paced_at, lost)
             share.ends_at = after(share.ends_at, lost)
             if share.saves_at is not None:
                 share.saves_at = after(share.saves_at, lost)
@@ -94,7 +94,7 @@ class TroubledNodes(EmulatedSpool):
         for key, share in list(self.shares.items()):
             is_struck = node is None or node in share.nodes
             if is_struck and share.state.phase == TasksPhase.RUNNING and self._frozen_at is None:
-                self._end(key, share, exit_code, share.nodes if node is None else (node,))
+                self._end(key, share, exit_code, self._clock.now(), share.nodes if node is None else (node,))
                 failed += 1
         return failed
 
@@ -116,4 +116,7 @@ class TroubledNodes(EmulatedSpool):
 
     def _step(self, share: Share, at: Instant) -> int:
         pace = self._paces.get(share.state.key, 1.0)
-        return step_after(share.command, int((at - share.started_at) / pace))
+        return step_after(share.command, int(self._ran(share, at) / pace))
+
+    def _moving_until(self, now: Instant) -> Instant:
+        return now if self._frozen_at is None else min(now, self._frozen_at)

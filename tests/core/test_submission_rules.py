@@ -72,6 +72,7 @@ def emulated(**changed: object) -> WorkloadSpec:
         pytest.param(a_spec(a_job(1, 0, cpus=1)), id="no GPU"),
         pytest.param(running(), id="a program"),
         pytest.param(running(env={"A_1": ""}, secrets=("TOKEN",), directory="/x"), id="all of a program"),
+        pytest.param(emulated(model="bert", beside=(("bert", 1), ("gpt", 1_000_000))), id="all of a partner"),
         pytest.param(a_spec(priority=0), id="lowest"),
         pytest.param(a_spec(priority=6), id="highest"),
         pytest.param(a_spec(name="A.b_c-9"), id="every letter that may be"),
@@ -202,6 +203,22 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(emulated(fails_after=-1), ["jobs[0].emulation.fails_after"], id="fails before"),
         pytest.param(emulated(stop_span=-1), ["jobs[0].emulation.stop_span"], id="stops before"),
         pytest.param(emulated(set_up=-1), ["jobs[0].emulation.set_up"], id="works before"),
+        pytest.param(emulated(model="x" * 129), ["jobs[0].emulation.model"], id="a model with a long name"),
+        *(
+            pytest.param(emulated(beside=beside), ["jobs[0].emulation.beside"], id=f"beside {why}")
+            for why, beside in {
+                "standing still": (("bert", 0),),
+                "faster": (("bert", 1_000_001),),
+                "one twice": (("bert", 1), ("bert", 2)),
+                "too many": tuple((f"m{number}", 1) for number in range(65)),
+                "a long name": (("x" * 129, 1),),
+            }.items()
+        ),
+        pytest.param(
+            emulated(work=SPAN_MAX // 2, beside=(("bert", 499_000),)),
+            ["jobs[0].emulation.beside"],
+            id="beside one for ever",
+        ),
         pytest.param(replace(a_spec(), max_duration=-1), ["max_duration"], id="ends before"),
         pytest.param(replace(a_spec(), grace=-1), ["grace"], id="grace below zero"),
         pytest.param(a_spec(retry=RetryLimits(task_failed=-1)), ["retry"], id="retries below zero"),

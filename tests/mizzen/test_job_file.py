@@ -157,6 +157,19 @@ def test_emulated_work() -> None:
     assert (JobSpec("main", 2, Amount(8_000), "H100", emulation),) == spec.jobs
 
 
+@pytest.mark.parametrize(("share", "model"), [("{model: bert}", "bert"), ("{weight: 2}", "a"), ("", "")])
+def test_emulated_work_beside_a_partner(share: str, model: str) -> None:
+    """The part of its speed that it keeps, by model; it says its own model where it shares a pool."""
+    shared_pool = f"share: {share}\ncheckpoint: {{grace: 5}}\n" if share else ""
+    spec = read(
+        f"name: a-17\nresources: {{gpus: H100:1}}\n{shared_pool}"
+        "emulate: {work: 10m, checkpoint_every: 1m, beside: {gpt: 1, bert: 0.625}}"
+    )
+    emulation = spec.jobs[0].emulation
+    assert emulation is not None
+    assert (model, (("bert", 625_000), ("gpt", 1_000_000))) == (emulation.model, emulation.beside)
+
+
 @pytest.mark.parametrize("nodes", ["nodes: 2", "tasks: 2", "nodes: {min: 2, max: 2}"])
 def test_nodes_are_another_word_for_tasks(nodes: str) -> None:
     """For tasks that take whole nodes."""
@@ -311,6 +324,8 @@ LINES = {
     "emulate: {}": "emulate.work: it is missing",
     "emulate: {work: 0}": "emulate.work: it must be positive",
     "emulate: {work: 1, exit_code: 256}": "emulate.exit_code: 256 is not between 0 and 255",
+    "emulate: {work: 1, beside: {a: 0}}": "emulate.beside.a: 0 is no part of its speed",
+    "emulate: {work: 1, beside: {a: 1.1}}": "emulate.beside.a: 1.1 is no part of its speed",
     "jobs: []": "jobs: there must be one at least",
     "jobs: [a]": "jobs[0]: it must be a mapping of fields, and is a",
     "jobs: [{run: x}]": "jobs[0].name: it is missing; each job has one",

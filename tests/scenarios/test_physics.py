@@ -9,7 +9,7 @@ from core.events.region import NodesLost
 from core.fact import Event
 from core.images import RegionImage, empty_image
 from core.messages.workers import PrepareTasks
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.nouns.ids import AttemptKey, RegionName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.operation import WHOLE
 from core.nouns.quantities import Amount
@@ -54,6 +54,7 @@ class Watched:
         gpu_milli: int = 1000,
         nodes: tuple[int, ...] = (0,),
         workload: str = "w-1",
+        beside: AttemptKey | None = None,
     ) -> list[str]:
         """What is wrong with it."""
         job = JobSpec("main", len(nodes), Amount(gpu_milli), "H100", Emulation(seconds(1000)))
@@ -68,6 +69,7 @@ class Watched:
             task=task,
             run=run,
             isolation=isolation,
+            beside=beside,
         )
         spool = self.spools[region, worker]
         spool.begin(PrepareShare(command))
@@ -218,5 +220,19 @@ def test_abandoned_attempt_may_run_twice(epoch: int, region: RegionName, *, is_w
             for number, one in enumerate(order):
                 found = watched.start(W0, epoch=one, region=EU if one == 1 else US)
                 assert bool(found) == (is_wrong and number == 1)
+
+    in_virtual_time(body)
+
+
+def test_device_of_a_pair() -> None:
+    """It is counted once while its host runs; a guest without its host, and a third job, need devices of their own."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place, *(granted(a_claim(name)) for name in ("w-2", "w-3", "w-4")))
+        assert [] == watched.start(W0, gpu_milli=7000)
+        assert [] == watched.start(W0, workload="w-2")
+        assert [] == watched.start(W0, workload="w-3", beside=(WorkloadId("w-2"), 1))
+        (problem,) = watched.start(W0, workload="w-4", beside=(WorkloadId("w-9"), 1))
+        assert "runs 9000 GPU milli of 8000" in problem
 
     in_virtual_time(body)

@@ -281,6 +281,8 @@ class QueueState:
         """When checkpoints of jobs of shared pools have arrived in the regions where these are picked."""
         self.copied: dict[WorkloadId, Instant] = {}
         """When those arrived that have."""
+        self.neighbours: dict[WorkloadId, WorkloadId] = {}
+        """Of jobs that run on one GPU each the other, until the attempt of one of them is over."""
         self.guests: dict[WorkloadId, WorkloadId] = {}
         """Of jobs of shared pools to whose GPU another was picked to come, that other."""
         self.starts = ReservationCandidates()

@@ -142,14 +142,15 @@ class _Devices:
             self._on[node][key] = (share, used)
 
     def used(self, node: int) -> int:
-        """GPU milli of whatever still runs there; the rest is let go of."""
+        """GPU milli of whatever still runs there, a pair's device counted once; the rest is let go of."""
         live = {
             key: (share, milli)
             for key, (share, milli) in self._on[node].items()
             if share.is_live and self.spool.shares.get(key) is share
         }
         self._on[node] = live
-        return sum(milli for _, milli in live.values())
+        attempts = {key.attempt for key in live}
+        return sum(milli for share, milli in live.values() if share.command.beside not in attempts)
 
 
 def _excludes(key: ShareKey, other: ShareKey, is_same_region: bool) -> bool:

@@ -28,7 +28,7 @@ from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import COMMAND_SAY_AGAIN, GRACE, PRESENCE_SILENCE_MAX, PROMISE_SPAN, START_SPAN
 from core.nouns.placement import Spread
 from core.nouns.reasons import Reason
-from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause
+from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause, Kind
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, attempt, granted, joined, promised
 from tests.components.support.region_broker import (
     ENDED,
@@ -91,6 +91,20 @@ def test_parts_of_devices_are_told_by_number(start: Start) -> None:
     }
     whole = {one.devices for one in said(with_gang(start).machine.wake(), PrepareTasks)}
     assert {()} == whole
+
+
+def test_guest_is_prepared_beside_its_host(start: Start) -> None:
+    """Its worker is told whose device it shares; once the host has ended, the device is its own, and nothing more is said of that."""
+    host = replace(a_claim("w-1"), kind=Kind.SHARED)
+    guest = replace(host, workload=WorkloadId("w-2"), beside=attempt("w-1"))
+    broker = with_gang(start, host)
+    broker.machine.wake()
+    broker.machine.fact(EU_LOG, granted(guest))
+    (told,) = said(broker.machine.wake(), PrepareTasks)
+    assert (guest.workload, attempt("w-1")) == (told.workload, told.beside)
+    broker.machine.fact(EU_LOG, AttemptEnded(*attempt("w-1"), EndCause.COMPLETED))
+    told = said(broker.wait(Nanoseconds(2 * COMMAND_SAY_AGAIN), W0), PrepareTasks)[-1]
+    assert (guest.workload, None) == (told.workload, told.beside)
 
 
 def test_gang_of_programs_learns_where_its_masters_are(start: Start) -> None:

@@ -163,7 +163,7 @@ class PlayedWorker:
 class Region:
     """All of it, and what was said and recorded."""
 
-    def __init__(self, start: Start, *, workers: int = 3, nodes: int = 2) -> None:
+    def __init__(self, start: Start, *, workers: int = 3, nodes: int = 2, pool: str = "training") -> None:
         self.store = start(PlacementStore(EU))
         self.control = start(TaskControl(EU))
         self.broker = start(RegionBroker(EU))
@@ -187,7 +187,7 @@ class Region:
         for number in range(workers):
             name = WorkerName(f"w{number}")
             group = NodeGroup(
-                nodes * number, nodes, NODE, "H100", number, nodes, power_domain=f"power-{number}"
+                nodes * number, nodes, NODE, "H100", number, nodes, power_domain=f"power-{number}", pool=pool
             )
             self.workers[name] = PlayedWorker(self, name, group.numbers())
             self.hear(RecordJoin(EU, Inventory(name, (group,))))

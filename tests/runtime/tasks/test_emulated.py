@@ -15,6 +15,7 @@ from core.messages.base import Message
 from core.messages.workers import ISOLATED, TasksPhase
 from core.nouns.ids import ShareKey, WorkloadId
 from core.nouns.instant import seconds
+from core.nouns.workload import Emulation
 from runtime.spool import EmulatedSpool
 from runtime.tasks.emulated import EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
@@ -187,3 +188,62 @@ async def test_strict_share_that_stopped_by_itself(place: Place, path: Path) -> 
     await place.sleep(3)
     (state,) = Served(place, path).shares.states()
     assert (TasksPhase.ENDED, ISOLATED) == (state.phase, state.exit_code)
+
+
+@on_disk
+async def test_pairs_equal_those_of_a_spool_that_was_never_killed(place: Place, path: Path) -> None:
+    """Whoever came beside whom, and was forgotten: a new process finds every share where it would have been."""
+    dice = Random(7)
+    unkilled, served = EmulatedSpool("w0", place.clock()), Served(place, path)
+    paces: set[int] = set()
+    for number in range(600):
+        key = ShareKey(WorkloadId(f"w-{dice.randrange(6)}"), 1)
+        beside = (WorkloadId(f"w-{dice.randrange(6)}"), 1) if dice.random() < 0.7 else None
+        emulation = Emulation(
+            seconds(dice.randrange(1, 90)),
+            checkpoint_every=seconds(7),
+            stop_span=seconds(3),
+            set_up=seconds(dice.randrange(3)),
+            model=dice.choice("ab"),
+            beside=tuple((model, dice.randrange(300_000, 1_000_000)) for model in "ab"),
+        )
+        command = emulated(1)
+        command = replace(
+            command,
+            workload=key.workload,
+            jobs=(replace(command.jobs[0], emulation=emulation),),
+            beside=beside if beside != key.attempt else None,
+        )
+        ended = [one for one, share in unkilled.shares.items() if share.state.phase == TasksPhase.ENDED]
+        effects: list[Effect] = [PrepareShare(command), StartShare(key, number), StartShare(key, number)]
+        effects += [ForgetShare(dice.choice(ended), number)] * 2 if ended else []
+        effects += [StopShare(key, number, seconds(dice.randrange(5)))] if dice.random() < 0.3 else []
+        effect = dice.choice(effects)
+        unkilled.catch_up(place.clock().now())
+        unkilled.begin(effect)
+        served.begin(effect)
+        await place.sleep(dice.random() * 10)
+        if dice.random() < 0.3:
+            served = Served(place, path)
+        unkilled.catch_up(place.clock().now())
+        paces.update(share.part for share in unkilled.shares.values() if share.is_live)
+        assert {share.state.key: share.state for share in unkilled.shares.values()} == {
+            state.key: state for state in served.shares.states()
+        }
+    assert len(paces) > 20
+
+
+@on_disk
+async def test_journal_of_pairs_stays_small(place: Place, path: Path) -> None:
+    """Each job is guest of the one before, for ever: what is forgotten leaves the journal all the same."""
+    served = Served(place, path)
+    for number in range(400):
+        key, host = ShareKey(WorkloadId(f"w-{number + 1}"), 1), ShareKey(WorkloadId(f"w-{number}"), 1)
+        command = replace(emulated(1_000), workload=key.workload, beside=host.attempt)
+        served.begin(PrepareShare(command), StartShare(key, 1), StopShare(host, 1, 0))
+        await place.sleep(1)
+        served.begin(ForgetShare(host, 2))
+    assert path.read_bytes().count(b"\n") < 300
+    (state,) = Served(place, path).shares.states()
+    assert ("w-400", TasksPhase.RUNNING) == (state.workload, state.phase)
+    assert 1 == path.read_bytes().count(b"\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.effects import StartShare
+from core.effects import PrepareShare, StartShare
 from core.messages.workers import PrepareTasks, TasksPhase
 from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant
@@ -17,6 +17,7 @@ from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Program
 from runtime.clock import Clock
+from runtime.tasks import running
 from runtime.tasks.environment import Addresses, Place, environment_of, replacing_shell
 from runtime.tasks.slots import Device
 from runtime.tasks.spool import TaskSpool
@@ -228,6 +229,40 @@ async def test_parts_of_one_device_see_one_gpu(spool_path: Path) -> None:
             await made.stop(epoch)
         await made.finish(sharing(4, 1000))
         assert "GPU-a" == seen(made, 0, 4)["CUDA_VISIBLE_DEVICES"], "whoever has ended shares nothing"
+
+
+@pytest.mark.processes
+async def test_pair_sees_one_gpu(spool_path: Path) -> None:
+    """Whichever of host and guest is prepared first, and whichever ends first: the device is free when both have ended."""
+
+    def one(epoch: int, beside: int = 0) -> PrepareTasks:
+        command = prepare(SEE, epoch=epoch, beside=(JOB, beside) if beside else None)
+        return replace(command, jobs=(replace(command.jobs[0], gpu_type="H200", need=Amount(1_000)),))
+
+    gpus = [Device(f"GPU-{letter}", "NVIDIA H200") for letter in "abc"]
+    async with nodes(spool_path, devices=gpus) as made:
+
+        async def gpu(command: PrepareTasks) -> str:
+            await made.finish(command)
+            return seen(made, 0, command.epoch)["CUDA_VISIBLE_DEVICES"]
+
+        await made.prepare(one(1))
+        await made.prepare(one(2))
+        assert "GPU-b" == await gpu(one(3, beside=2)), "its host's"
+        await made.prepare(one(4, beside=5))
+        assert "GPU-c" == await gpu(one(5)), "that of the guest, which came first"
+        await made.prepare(one(6, beside=1))
+        await made.stop(1)
+        assert "GPU-a" == await gpu(one(7, beside=6)), "its guest has it now, and lends it"
+        made.begin(PrepareShare(one(8)))
+        lacking = await made.until(TasksPhase.ENDED, 8)
+        assert running.NOT_STARTED == lacking.exit_code, "each of the three is held"
+        await made.stop(6)
+        assert "GPU-a" == await gpu(one(9, beside=6)), (
+            "of a host that has ended nothing is taken: it is the first free one"
+        )
+        for epoch in (2, 4):
+            await made.stop(epoch)
 
 
 def test_devices_are_named_by_uuid() -> None:
