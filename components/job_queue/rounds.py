@@ -162,7 +162,9 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
                 if row.phase.is_terminal:
                     state.copies_due.drop(workload)
                     state.copied.pop(workload, None)
-                _place_guest(state, state.guests.pop(workload, None), fact.at)
+                _place_guest(state, state.guests.get(workload), fact.at)
+                if row.phase.is_terminal:
+                    state.guests.pop(workload, None)
         case WorkloadBound(workload=workload):
             row = state.image.workloads.rows[workload]
             if row.is_guest:

@@ -100,6 +100,27 @@ def test_job_that_fails_beside_another_is_picked_anew(start: Start) -> None:
     assert {W1: W2} == begun(next_round(queue)).beside
 
 
+def test_guest_waits_for_the_next_attempt_of_a_host_that_changes_its_gpu(start: Start) -> None:
+    """Both leave a GPU of their old pair, and come to another together: the end of the old attempts changes nothing of that."""
+    queue = a_queue_of_pairs(start, "abc", gpus=2)
+    owe(queue, (A, C, WHOLE), (C, A, WHOLE), gpus=2)
+    starts(queue, next_round(queue), W3)
+    owe(queue, (B, C, WHOLE), (C, B, WHOLE), (A, "", WHOLE), gpus=2)
+    queue.fact(US_LOG, AttemptEnded(*attempt(W2), EndCause.NODE_LOST))
+    queue.wake()
+    while W3 not in (round_ := begun(decision := next_round(queue))).leaves:
+        pass
+    assert {W3} == set(round_.leaves)
+    assert W3 in round_.joins
+    guest, host = next(iter(round_.beside.items()))
+    assert {W2, W3} == {guest, host}
+    queue.fact(US_LOG, AttemptEnded(*attempt(W3), EndCause.ROUND_OVER))
+    if host not in {one.workload for one in said(decision, SolicitBid)}:
+        decision = next_cycle(queue)
+    starts(queue, decision, host, epoch=2)
+    assert [guest] == list(queue.state.auctions.open)
+
+
 def test_time_beside_another_is_received_there(start: Start) -> None:
     """Half of the time is owed beside, and half alone: a round beside counts for the one and not for the other."""
     queue = a_queue_of_pairs(start)
