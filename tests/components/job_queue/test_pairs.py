@@ -3,17 +3,18 @@
 from typing import Any
 
 from core.events.region import AttemptEnded, CheckpointCommitted
-from core.events.sharing import SpeedMeasured
+from core.events.sharing import RoundBegun, SpeedMeasured
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid
-from core.nouns.ids import AgentName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, AgentName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.placement import View
-from core.nouns.sharing import MICRO_STEPS, WHOLE
+from core.nouns.sharing import MICRO_STEPS, WHOLE, ShareColumn
 from core.nouns.workload import EndCause
 from tests.builders import US, US_LOG, a_spread, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start
 from tests.components.support.shared_pool import (
+    GRACE,
     A,
     B,
     C,
@@ -101,24 +102,19 @@ def test_job_that_fails_beside_another_is_picked_anew(start: Start) -> None:
 
 
 def test_guest_waits_for_the_next_attempt_of_a_host_that_changes_its_gpu(start: Start) -> None:
-    """Both leave a GPU of their old pair, and come to another together: the end of the old attempts changes nothing of that."""
-    queue = a_queue_of_pairs(start, "abc", gpus=2)
-    owe(queue, (A, C, WHOLE), (C, A, WHOLE), gpus=2)
-    starts(queue, next_round(queue), W3)
-    owe(queue, (B, C, WHOLE), (C, B, WHOLE), (A, "", WHOLE), gpus=2)
-    queue.fact(US_LOG, AttemptEnded(*attempt(W2), EndCause.NODE_LOST))
-    queue.wake()
-    while W3 not in (round_ := begun(decision := next_round(queue))).leaves:
-        pass
-    assert {W3} == set(round_.leaves)
-    assert W3 in round_.joins
-    guest, host = next(iter(round_.beside.items()))
-    assert {W2, W3} == {guest, host}
-    queue.fact(US_LOG, AttemptEnded(*attempt(W3), EndCause.ROUND_OVER))
-    if host not in {one.workload for one in said(decision, SolicitBid)}:
-        decision = next_cycle(queue)
-    starts(queue, decision, host, epoch=2)
-    assert [guest] == list(queue.state.auctions.open)
+    """The host leaves the GPU of its old pair, and the guest comes to the next: the end of the old attempt changes nothing of that."""
+    queue = a_queue_of_pairs(start, "ab", gpus=2)
+    number = queue.state.image.sharing.number + 1
+    queue.fact(
+        GLOBAL_LOG,
+        RoundBegun(number, (ShareColumn(US, "V100"),), {W1: 0, W2: 0}, (W1, W2), GRACE, (), {W2: W1}),
+    )
+    for workload in (W1, W2):
+        queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
+    decision = queue.wake()
+    assert {W1} == {one.workload for one in said(decision, SolicitBid)}
+    starts(queue, decision, W1, epoch=2)
+    assert [W2] == list(queue.state.auctions.open)
 
 
 def test_time_beside_another_is_received_there(start: Start) -> None:
