@@ -19,7 +19,8 @@ from core.agenda import Agenda
 from core.events.control import DomainLost, NodesClosed, NodesOpened, TasksDown
 from core.events.region import AttemptEnded, NodesJoined, NodesLost, NodesReturned
 from core.fact import Fact, Note
-from core.images.capacity import Capacity, ClosedNode
+from core.images.capacity import Capacity
+from core.images.closures import ClosedNode
 from core.messages.base import Message
 from core.messages.nodes import CloseNodes, OpenNodes, RecordDomainLoss
 from core.messages.store import RecordLoss

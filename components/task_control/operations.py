@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from core.images import RegionImage
 from core.images.awards import AwardRow
-from core.images.capacity import Closure, Holding
+from core.images.capacity import Holding
+from core.images.closures import Closure
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
 from core.messages.control import OperateTasks
 from core.nouns.ids import AttemptKey, RegionName

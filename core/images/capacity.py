@@ -29,14 +29,15 @@ from core.events.region import (
 )
 from core.fact import Fact
 from core.images.base import Section
+from core.images.closures import ClosedNode, Closure
 from core.images.devices import SharedDevices, tasks_with_parts
 from core.images.health import Failures, losses_with
-from core.images.pairs import host_of
+from core.images.pairs import beside_its_host, heirs_of
 from core.images.promised_capacity import reserve
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
 from core.nouns.limits import BLACK_HOLE_SOON
-from core.nouns.maintenance import ClosureKind, Scope
+from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import job_and_rank
 from core.nouns.placement import (
     Claim,
@@ -94,36 +95,6 @@ class WorkerRow(Struct):
     """Of the fact that last changed whether it is lost."""
     losses: list[int] = field(default_factory=list)
     """When it was lost, its newest loss last: those within the span before that in which they count as flapping."""
-
-
-class ClosedNode(Struct):
-    """Since when a source closes one node, and why."""
-
-    at: int
-    reason: str
-    until_checked: bool = False
-    """A passed check opens it again; what else is in quarantine waits for an operator."""
-
-
-class Closure(Struct):
-    """Why nothing new is placed on some nodes."""
-
-    kind: ClosureKind
-    nodes: tuple[tuple[int, int], ...]
-    """As runs."""
-    reason: str
-    at: int
-    deadline: int = 0
-    """Nanoseconds from then, after which what is still there is stopped; 0: it waits for consent."""
-    by: str = ""
-    each: dict[int, ClosedNode] = field(default_factory=dict)
-    """By node, where each has its own reason: in quarantine, or suspected."""
-    scope: Scope | None = None
-    """Of a drain: how its nodes were named."""
-    lasts: int = 0
-    """Nanoseconds from `at` after which a drain for defragmentation lifts itself; 0: an operator lifts the drain."""
-    key: str = ""
-    """Of the request for a drain."""
 
 
 class Columns(Struct):
@@ -313,10 +284,10 @@ class Capacity(Section):
         """Attempts that outlived the loss still hold their room: tasks that stand alone are started there again."""
         for _, _, held in self.live():
             for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
-                need = need_of(held.claim, job)
                 for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                     if node in nodes:
-                        self._hold(node, need.times(tasks), is_ending=held.is_ending)
+                        need = need_of(held.claim, job).times(tasks)
+                        self._hold(node, need, is_ending=held.is_ending)
             again = [task for task, (node, _) in held.parts.items() if node in nodes]
             self.devices.place(held.claim, held.parts, again, self.is_lost)
 
@@ -408,7 +379,7 @@ class Capacity(Section):
         claim = event.claim
         self._unpromise(event.workload, event.epoch, fact.sequence)
         if claim.beside is not None:
-            claim = self._beside_its_host(claim)
+            claim = beside_its_host(self, claim)
         held = Holding(claim, fact.at, fact.sequence)
         self.holdings.setdefault(event.workload, {})[event.epoch] = held
         gpu, cpu, memory = self.gpu, self.cpu, self.memory
@@ -456,10 +427,9 @@ class Capacity(Section):
         held = self.holdings[event.workload][event.epoch]
         held.is_ending, held.stopped_at = True, fact.at
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
-            need = need_of(held.claim, job)
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 if not self.is_lost[node]:
-                    for columns, amount in self._each(need):
+                    for columns, amount in self._each(need_of(held.claim, job)):
                         columns.held[node] -= amount * tasks
                         columns.ending[node] += amount * tasks
 
@@ -490,34 +460,12 @@ class Capacity(Section):
                 memory_was[node] -= need.memory_bytes * tasks
         if held.parts:
             self.devices.leave(held.claim, held.parts, self.is_lost)
-        if held.is_paired:
-            self._leave_pair(held)
+        for heir in heirs_of(self, held):
+            for node, need in needs_of(heir.claim).items():
+                if not self.is_lost[node]:
+                    self._hold(node, Amount(need.gpu_milli), is_ending=heir.is_ending)
         if self.promises:
             reserve(self, nodes_of(held.claim), sequence)
-
-    # Pairs.
-
-    def _beside_its_host(self, claim: Claim) -> Claim:
-        """Return the claim of a guest, which its host knows from now on; without a host there, it holds a device itself."""
-        host = host_of(self, claim)
-        if host is None:
-            return replace(claim, beside=None)
-        host.guest = (claim.workload, claim.epoch)
-        return claim
-
-    def _leave_pair(self, ended: Holding) -> None:
-        """Let go of a pair's other attempt: a guest takes over the device, which was freed a moment ago."""
-        if ended.claim.beside is not None:
-            host = self.holding(*ended.claim.beside)
-            assert host is not None, ended.claim.beside
-            host.guest = None
-        if ended.guest is not None:
-            guest = self.holding(*ended.guest)
-            assert guest is not None, ended.guest
-            guest.claim = replace(guest.claim, beside=None)
-            for node, need in needs_of(guest.claim).items():
-                if not self.is_lost[node]:
-                    self._hold(node, Amount(need.gpu_milli), is_ending=guest.is_ending)
 
     # Health.
 

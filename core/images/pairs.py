@@ -8,6 +8,8 @@ it had been placed alone, and may be host to a next guest. When the guest ends f
 from collections.abc import Mapping
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Claim, Spread
 from core.nouns.quantities import MILLI
@@ -71,3 +73,29 @@ def partner_of(capacity: Pairing, workload: WorkloadId, epoch: int) -> AttemptKe
     """Return the attempt that shares its device with this one: its guest, or its host; None: it is alone, or not alive."""
     held = capacity.holding(workload, epoch)
     return None if held is None else held.guest or held.claim.beside
+
+
+# Folding.
+
+
+def beside_its_host(capacity: Pairing, claim: Claim) -> Claim:
+    """Return the claim of a guest, which its host knows from now on; without a host there, the claim of a device of its own."""
+    host = host_of(capacity, claim)
+    if host is None:
+        return replace(claim, beside=None)
+    host.guest = (claim.workload, claim.epoch)
+    return claim
+
+
+def heirs_of(capacity: Pairing, ended: InPair) -> tuple[InPair, ...]:
+    """Dissolve the pair of an attempt that has ended, if there is one. Return the guest that takes over its device; none of a guest."""
+    if ended.claim.beside is not None:
+        host = capacity.holding(*ended.claim.beside)
+        assert host is not None, ended.claim.beside
+        host.guest = None
+    if ended.guest is None:
+        return ()
+    guest = capacity.holding(*ended.guest)
+    assert guest is not None, ended.guest
+    guest.claim = replace(guest.claim, beside=None)
+    return (guest,)

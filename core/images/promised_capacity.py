@@ -6,7 +6,7 @@ from typing import Protocol
 from core.device_shares import FreeDevices, Leaving, promise
 from core.images.devices import SharedDevices, part_of_task
 from core.nouns.ids import AttemptKey, WorkloadId
-from core.nouns.placement import Claim, needs_of, parts_of
+from core.nouns.placement import Claim, need_of, needs_of, parts_of
 from core.nouns.quantities import MILLI, Amount
 
 
@@ -87,7 +87,8 @@ def leaving_of(capacity: Reserving, victims: Iterable[AttemptKey]) -> dict[int, 
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 if not capacity.is_lost[node]:
-                    found.setdefault(node, Leaving()).whole += job.need.gpu_milli // MILLI * tasks
+                    mine = need_of(held.claim, job).gpu_milli
+                    found.setdefault(node, Leaving()).whole += mine // MILLI * tasks
         for task, (node, device) in held.parts.items():
             if not capacity.is_lost[node]:
                 parts = found[node].parts

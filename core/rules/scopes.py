@@ -1,6 +1,7 @@
 """Scopes: the nodes that a scope names; and the power domain, drains and occupancy of a node."""
 
-from core.images.capacity import Capacity, Closure
+from core.images.capacity import Capacity
+from core.images.closures import Closure
 from core.images.maintenance import Maintenance
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName

@@ -116,6 +116,8 @@ class Retraced(Struct, frozen=True):
     """The reason in one sentence, unless the outcome is equal."""
     choices: tuple[JobChoice, ...] = ()
     """The choice of each job, in the order of jobs; empty if no search was made."""
+    beside: AttemptKey | None = None
+    """The host whose place a guest was given, without a search."""
 
 
 def what_is_missing(claim: Claim) -> str:
@@ -153,8 +155,9 @@ def retraced(
         return Retraced(Outcome.DIFFERENT, view.sequence, "its start is reserved elsewhere")
     if claim.beside is not None:
         if place_beside(image.capacity, claim.beside, claim.kind, claim.jobs) == claim.spreads:
-            return Retraced(Outcome.EQUAL, view.sequence)
-        return Retraced(Outcome.DIFFERENT, view.sequence, "its host takes no guest there")
+            return Retraced(Outcome.EQUAL, view.sequence, beside=claim.beside)
+        why = "its host takes no guest there"
+        return Retraced(Outcome.DIFFERENT, view.sequence, why, beside=claim.beside)
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
     overlay.put("view", (), view.spared)

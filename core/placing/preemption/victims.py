@@ -18,7 +18,7 @@ from core.images.promised_capacity import leaving_of
 from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import START_SPAN
-from core.nouns.placement import Spread, gpu_milli_of, needs_of
+from core.nouns.placement import Spread, gpu_milli_of, need_of, needs_of
 from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
@@ -214,7 +214,7 @@ def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, A
     A lost node frees no capacity, and a cordoned one takes no tasks.
     """
     return [
-        (node, job.need.times(count))
+        (node, need_of(held.claim, job).times(count))
         for _, _, held in victims
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True)
         for node, count in zip(spread.nodes, spread.tasks, strict=True)

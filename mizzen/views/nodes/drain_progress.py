@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from core.images import RegionImage
-from core.images.capacity import Closure
+from core.images.closures import Closure
 from core.images.maintenance import MaintenanceRow
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from core.images import RegionImage
-from core.images.capacity import Closure
+from core.images.closures import Closure
 from core.nouns.instant import Instant
 from core.nouns.maintenance import ClosureKind, MaintenancePhase
 from core.nouns.placement import numbers_in

@@ -96,6 +96,11 @@ def lines_of(region: RegionName, found: Chosen, indent: str) -> list[str]:
     again = found.retraced
     why = f": {again.why}" if again.why else ""
     lines = ["", f"how it was chosen, recomputed from {found.log} {again.sequence}: {again.outcome}{why}"]
+    if again.beside is not None:
+        workload, epoch = again.beside
+        lines.append(
+            f"{indent}it was paired with {workload} (attempt {epoch}), on whose device it was placed"
+        )
     for choice in again.choices:
         lines.append(f"{indent}{_sentence(region, choice)}")
         lines.append(f"{indent * 2}nodes left by {_steps_text(choice.steps)}")

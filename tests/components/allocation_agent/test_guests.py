@@ -17,6 +17,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
 from core.placing.diagnosis.replay_choice import Outcome, retraced
 from core.placing.preemption.victim_index import may_go
+from mizzen.views.workloads.placement_choice import Chosen, lines_of
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_region, a_spread, attempt, granted
 from tests.components.allocation_agent.test_bids_and_claims import A0, Start, an_agent
 from tests.components.support.machine import Machine
@@ -107,6 +108,9 @@ def test_award_of_a_guest_is_claimed_beside_its_host(start: Start) -> None:
         assert Outcome.EQUAL == retraced(a_region(NODES, one(HOST)), claim).outcome
         told = retraced(a_region(NODES, one(HOST, 0)), claim)
         assert (Outcome.DIFFERENT, "its host takes no guest there") == (told.outcome, told.why)
+        assert "  it was paired with w-1 (attempt 1), on whose device it was placed" in lines_of(
+            EU, Chosen(EU_LOG, told), "  "
+        )
 
 
 def test_guest_after_a_conflict(start: Start) -> None:

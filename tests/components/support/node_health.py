@@ -12,7 +12,8 @@ from core.component import Decision
 from core.events.control import NodesClosed
 from core.events.region import AttemptEnded
 from core.fact import Event
-from core.images.capacity import Capacity, Closure
+from core.images.capacity import Capacity
+from core.images.closures import Closure
 from core.messages.base import Message
 from core.messages.nodes import ReleaseNodes
 from core.messages.store import RecordJoin

@@ -4,7 +4,7 @@ from components.task_control.requests import request_of
 from components.task_control.state import SECTIONS
 from core.codec import Parcel, encode
 from core.images import RegionImage
-from core.images.capacity import Closure
+from core.images.closures import Closure
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
 from core.messages.control import TaskControlRequest
 from core.nouns.ids import WorkerName
