@@ -305,9 +305,11 @@ class Sharing(Section):
         self._begin(event.number, fact.at)
         for workload in event.leaves:
             self._part(workload)
-            pick, job = self.picks.pop(workload, None), self.jobs[workload]
+            pick, job = self.picks.pop(workload, None), self.jobs.get(workload)
             if pick is not None and pick.is_awarded:
                 self.leaving[workload] = pick.column
+            if job is None:
+                continue  # Of a log that should not be: an auditor tells of it.
             if workload not in event.joins:
                 job.left_at = 0
             elif pick is not None and pick.counted_at:

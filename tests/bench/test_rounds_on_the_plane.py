@@ -14,7 +14,6 @@ from bench.support.sharing.plane_play import columns_of
 from bench.support.sharing.queue_rounds import QueueRounds
 from bench.support.sharing.tables import GAVEL_TYPES, made_up_table
 from bench.support.sharing.turns import Turns
-from components.job_queue import rounds as queue
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound, WorkloadSubmitted
 from core.events.region import (
     AttemptEnded,
@@ -29,6 +28,7 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.sharing import ShareColumn
 from core.nouns.workload import EndCause, Kind, Phase
+from core.rules import shared_rounds
 from core.rules.submission import problems_of
 from core.sharing.jobs import SharingJob
 from core.sharing.rounds import chosen
@@ -203,7 +203,7 @@ def test_round_cost_in_small(tmp_path: Path) -> None:
     assert figures["switches"] > figures["moves"] > 0
     assert (0.0, 0.0) == (figures["facts_per_lease"], figures["empty_share"])
     assert 0.0 < figures["chosen_10k_ms"] < figures["choose_10k_ms"] <= figures["choose_10k_max_ms"]
-    assert chosen is vars(queue)["chosen"], "the timer is still there"
+    assert chosen is vars(shared_rounds)["chosen"], "the timer is still there"
 
 
 def test_queue_alone_chooses_as_many_as_there_is_room_for() -> None:

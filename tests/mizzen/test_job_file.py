@@ -298,7 +298,7 @@ LINES = {
     "nodes: 2\ntasks: 2": "nodes: it is another word for tasks",
     "num_nodes: 2": "unknown field 'num_nodes'; did you mean 'nodes'?",
     "gpus: H100:8": "unknown field 'gpus'; did you mean 'resources.gpus'?",
-    "topology: {pack: row}": "topology.pack: row is none of rack, pod, zone",
+    "topology: {pack: row}": "topology.pack: row is none of node, rack, pod, zone",
     "topology: {spread: rack, pack: rack}": "topology.spread: tasks that all lie in one rack cannot be spread",
     "topology: {tasks_per_node: 0}": "topology.tasks_per_node: 0 tasks on a node are none",
     "topology: {zones: [a, a]}": "topology.zones: one is named twice",

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from mizzen.cli import main
-from mizzen.terminal.output import MISUSED
 from tests.mizzen.asking import Captured, ask, ask_json, refused
 from tests.mizzen.running import RunningPlane
 
@@ -39,10 +38,7 @@ def test_policy_is_set_and_shown(plane: RunningPlane, capsys: Captured) -> None:
 
 
 def test_mistakes_are_answered(plane: RunningPlane, tmp_path: Path, capsys: Captured) -> None:
-    """Each in one sentence: space sharing, a job that is not there, and a job file that asks for a pool which the fleet has not."""
-    assert "has_pairs: two jobs cannot share the same GPUs yet" in refused(
-        capsys, "policy set --space-sharing on", MISUSED
-    )
+    """Each in one sentence: a job that is not there, and a job file that asks for a pool which the fleet has not."""
     assert "w-999 is no job of a shared pool" in refused(capsys, "policy show w-999")
     path = tmp_path / "bert.yaml"
     path.write_text(SHARED)

@@ -32,7 +32,7 @@ from mizzen.actions.workloads import TRIES_MAX
 from mizzen.cli import main
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.policies.pool_history import sharing_of
+from mizzen.views.policies.pool_history import seen, sharing_of
 from mizzen.views.policies.pool_status import (
     job_lines,
     job_rows,
@@ -113,10 +113,15 @@ def test_misuse_is_told(words: tuple[str, ...], said: str, capsys: pytest.Captur
 @pytest.mark.parametrize("words", [("policy",), ("policy", "status")])
 def test_policy_alone_is_its_status(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """`mizzen policy` asks the same of the plane as `mizzen policy status`."""
-    asked: list[bool] = []
-    monkeypatch.setattr("mizzen.commands.policy.status", lambda *, json=False: asked.append(json))
-    assert 0 == main([*words, "--json"])
-    assert [True] == asked
+    asked: list[object] = []
+
+    def on_plane(read: object) -> None:
+        asked.append(read)
+        raise CommandError("there is none")
+
+    monkeypatch.setattr("mizzen.views.plane_reads.on_plane", on_plane)
+    assert 1 == main([*words, "--json"])
+    assert [seen] == asked
 
 
 @virtual

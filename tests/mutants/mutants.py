@@ -49,10 +49,10 @@ MUTANTS = (
         "The queue takes what became of a workload's attempt before for what became of the one it awarded.",
         (
             Edit(
-                "components/job_queue/component.py",
-                "        attempt = image.attempts.row(workload, row.epoch) if image is not None else None\n",
-                "        known = image.attempts.rows.get(workload, {}) if image is not None else {}\n"
-                "        attempt = next(reversed(known.values()), None)\n",
+                "components/job_queue/awards_due.py",
+                "    attempt = image.attempts.row(workload, row.epoch) if image is not None else None\n",
+                "    known = image.attempts.rows.get(workload, {}) if image is not None else {}\n"
+                "    attempt = next(reversed(known.values()), None)\n",
             ),
         ),
     ),
@@ -228,8 +228,8 @@ MUTANTS = (
         (
             Edit(
                 "components/job_queue/awards.py",
-                "    return Step((), (_award(workload, row, bid, run_min),), again)\n",
-                "    return Step((), (_award(workload, row, bid, run_min),))\n",
+                "    return Step((), (_award(workload, row, bid, run_min, host),), again)\n",
+                "    return Step((), (_award(workload, row, bid, run_min, host),))\n",
             ),
         ),
     ),
@@ -415,8 +415,8 @@ MUTANTS = (
         (
             Edit(
                 "core/images/sharing.py",
-                "            self.accounts().receive(workload, pick.column, rounds)\n            pick.counted_at = at\n",
-                "            self.accounts().receive(workload, pick.column, rounds)\n",
+                "            self.accounts().receive(workload, self._place_of(workload, pick), rounds)\n            pick.counted_at = at\n",
+                "            self.accounts().receive(workload, self._place_of(workload, pick), rounds)\n",
             ),
         ),
     ),
@@ -436,9 +436,9 @@ MUTANTS = (
         "At a boundary all who run are told to leave, also those who are picked again where they are.",
         (
             Edit(
-                "components/job_queue/rounds.py",
-                "        if (job not in column_of or job in joins) and not _is_out_of_reach(state, rows[job])\n",
-                "        if not _is_out_of_reach(state, rows[job])\n",
+                "core/rules/shared_rounds.py",
+                "tuple(job for job in picks if job not in column_of or job in joins)",
+                "tuple(picks)",
             ),
         ),
     ),

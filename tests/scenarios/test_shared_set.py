@@ -82,7 +82,9 @@ def test_rounds_are_as_long_as_the_scenario_says() -> None:
     short = replace(
         spec,
         fleet=replace(spec.fleet, shared=SharedSpec("fifo", span)),
-        workload=(replace(load, workloads=8, hours=1.0, minutes_median=20.0, minutes_max=60.0),),
+        workload=(
+            replace(load, workloads=8, hours=1.0, compression=8.0, minutes_median=20.0, minutes_max=60.0),
+        ),
         faults=(),
         expectations=(),
     )
