@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from core.codec import decode_event, encode
 from core.events.region import (
     AttemptEnded,
     GangStarted,
@@ -193,8 +194,10 @@ def test_pair_that_the_ledger_shows_torn() -> None:
     assert any("may not" in text for text in check_ledger(image.capacity))
 
 
-def test_image_with_a_pair_is_read_again() -> None:
-    """A snapshot has both sides of a pair."""
+def test_pair_is_read_again() -> None:
+    """A fact names the host, and a snapshot has both sides of the pair."""
+    fact = granted(one(GUEST, HOST))
+    assert fact == decode_event(encode(fact))
     image = a_region(*PAIR)
     again = RegionImage.decode(image.encode())
     assert image.digest() == again.digest()

@@ -215,7 +215,6 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int, 
         is_healing=True,
         standing_revision=1,
         run_min=600 * SECOND,
-        beside=(POOLED, 9),
     )
 
 
