@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.pool import SHARED_POOL
-from core.nouns.sharing import MICRO_STEPS, WEIGHT, ShareSpec
+from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE, ShareSpec
 from core.nouns.workload import Emulation, Kind, WorkloadSpec
 from scenarios.schema.fleet import FleetSpec, emulated_regions, parts_of
 from scenarios.schema.parts import FieldError, Share, Steps
@@ -20,6 +20,8 @@ GPUS, GPU_WEIGHTS = (1, 2, 4, 8), (70, 10, 15, 5)
 """As the published load has them (OSDI 2020)."""
 STEPS_PER_SECOND = 10.0
 """On the slowest type."""
+SLOWEST = WHOLE // 20
+"""Millionths of its speed that a job keeps at least beside any other."""
 WEIGHTS = (1.0, 1.0, 1.0, 2.0)
 
 
@@ -29,6 +31,8 @@ class Shared(Steady, frozen=True):
     models: Annotated[int, Meta(gt=0, le=100)] = 5
     lies_share: Share = 0.0
     """Whose speeds are told wrongly: every type as fast as the fastest."""
+    partner_loss: Share = 0.0
+    """Part of its speed that a job of the last model loses beside another of that model on one GPU; pairs of earlier models lose less."""
 
     def problem(self, fleet: FleetSpec, path: Steps) -> FieldError | None:
         """What is wrong with it on this fleet."""
@@ -61,6 +65,8 @@ class Shared(Steady, frozen=True):
             steps=steps,
             speeds=tuple(speeds.items()),
         )
+        if self.partner_loss:
+            emulation = replace(emulation, model=name_of(model), beside=self._beside(model))
         (region, *_) = [one for one in regions if gpus_of(one) >= gpus]
         job = replace(self.job(region, gpus, emulation), gpu_type=types[0], or_types=tuple(types[1:]))
         lies = self.lies_share and dice.random() < self.lies_share
@@ -72,8 +78,25 @@ class Shared(Steady, frozen=True):
             tenant=self.draw_tenant(dice),
             kind=Kind.SHARED,
             grace=seconds(30 / self.compression),
-            share=ShareSpec(f"model-{model}", told, steps, weight),
+            share=ShareSpec(name_of(model), told, steps, weight),
         )
+
+    def _beside(self, model: int) -> tuple[tuple[str, int], ...]:
+        kept = [kept_beside(model, other, self.models, self.partner_loss) for other in range(self.models)]
+        return tuple((name_of(other), part) for other, part in enumerate(kept))
+
+
+def name_of(model: int) -> str:
+    """Return what a model is called in job files."""
+    return f"model-{model}"
+
+
+def kept_beside(model: int, other: int, models: int, loss: float) -> int:
+    """Return the millionths of its speed that a job of a model keeps beside a job of another: the later the models, the fewer.
+
+    loss   what a job of the last model loses beside another of that model, of 1
+    """
+    return max(SLOWEST, round(WHOLE * (1 - loss * (model + other + 2) / (2 * models))))
 
 
 def gains_of(model: int, types: int) -> list[float]:
