@@ -4,6 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.codec import decode_event, encode
+from core.defrag.what_if import movers_of
+from core.events.control import OperationsRequested
 from core.events.region import (
     AttemptEnded,
     GangStarted,
@@ -16,10 +18,14 @@ from core.fact import Event
 from core.images import RegionImage
 from core.images.pairs import partner_of, place_beside
 from core.invariants.consistency import check_ledger, check_region_fact
+from core.nouns.defragmentation import Immovable
 from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
+from core.nouns.instant import SECOND, Instant
+from core.nouns.operation import WHOLE, Ack, Answer, OperationKind
 from core.nouns.placement import Claim, NodeRow
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, Kind
+from core.rules.preemption import why_no_offer
 from tests.builders import EU, a_claim, a_fact, a_job, a_region, amount, attempt, granted, promised
 from tests.components.support.shared_pool import pool_nodes
 
@@ -203,3 +209,21 @@ def test_pair_is_read_again() -> None:
     assert image.digest() == again.digest()
     assert GUEST == partner_of(again.capacity, *HOST)
     assert Amount(1_000, 80_000, (1024 - 32) << 30) == again.capacity.available(0)
+
+
+def test_attempt_of_a_pair_is_no_substitute() -> None:
+    """A victim may offer another of its tenant's jobs in its place, but none of which the end frees no GPU."""
+    wide = a_claim("w-9", jobs=(a_job(1, 2),), kind=Kind.SHARED, priority=4, victims=(NEXT,))
+    asked = OperationsRequested(*NEXT, 1, OperationKind.PREEMPT, (WHOLE,), "because", "p-w-9.1")
+    for before, said in ((PAIR, "shares its device with another job"), ((*PAIR, ended(HOST)), "")):
+        history = (*before, granted(one(NEXT)), replace(promised(wide), ask_span=SECOND), asked)
+        why = why_no_offer(a_region(*history), NEXT, Ack(1, Answer.INSTEAD, instead="w-2"), Instant(0))
+        assert ("shares its device with another job" in why) is bool(said), why
+
+
+def test_pair_is_not_moved_to_gather_room() -> None:
+    """Defragmentation leaves both where they are: the place of one is not free without the other."""
+    movers = movers_of(a_region(*PAIR, GangStarted(*HOST), GangStarted(*GUEST)), Instant(0))
+    assert [Immovable.PAIRED] * 2 == [mover.why_not for mover in movers.values()]
+    (mover,) = movers_of(a_region(*PAIR, GangStarted(*GUEST), ended(HOST)), Instant(0)).values()
+    assert mover.why_not is None
