@@ -29,13 +29,13 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-import components.job_queue.rounds as queue_rounds
 from bench.support.report import Findings, at_most
 from bench.support.sharing.big_pool import regions_of, workloads_of
 from bench.support.sharing.plane_jobs import Pauses
 from bench.support.sharing.plane_play import PoolPlay
 from bench.support.sharing.queue_rounds import QueueRounds
 from core.nouns.instant import Nanoseconds
+from core.rules import shared_rounds
 from runtime.gc_tuning import settle_down
 from scenarios.workload import Arrival
 
@@ -113,7 +113,7 @@ def choices(name: str, jobs: int, gpus: int, count: int) -> dict[str, float]:
 def timed_choice() -> Iterator[list[float]]:
     """Give the seconds of each call of `chosen` by the queue, in order."""
     spent: list[float] = []
-    names = vars(queue_rounds)
+    names = vars(shared_rounds)
     choose = names["chosen"]
 
     @wraps(choose)

@@ -11,7 +11,7 @@ The loop (component.py `_woken`), each step a decision that the host makes durab
                           recorded, so that users can be told of it (auction/noting.py)
 5. auction/cycle.py       `close_cycle` awards in rank order, when all have answered or after a second
                           (quota/classification.py `award_of`)
-6. awards.py              `settle` tells the region, until the region's log shows a promise, grant or decline
+6. awards_due.py          `settle` (awards.py) tells the region, until the region's log shows a promise, grant or decline
 7. component.py           facts of regions' logs are folded: gangs that started, attempts that ended, capacity that is free again;
                           what a change may allow sets `open_at`, and step 3 follows
 
@@ -22,6 +22,8 @@ ordering.py           the order and the ledger, updated by facts
 quota/                nominal, borrowing and blocked work; fair shares; the drained region
 reservations.py       starts promised to the first blocked workloads
 moves.py              gangs that move to another region by one plan
+rounds.py             which job of a shared pool runs where, round after round
+measuring.py          speeds of shared work, as its checkpoints show them
 auction/              scheduling cycles, and facts of lasting refusals
 awards.py, regions.py the life of an award; regions that fall silent, are abandoned and come back
 start_estimates.py    the estimated start of a waiting workload

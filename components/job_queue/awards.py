@@ -23,7 +23,7 @@ from core.messages.base import Message
 from core.messages.broker import ExecuteAward, RankAttempt, StopAttempt, WithdrawAward
 from core.messages.control import ChangeAttempt
 from core.messages.queue import Bid
-from core.nouns.ids import AgentName, WorkloadId
+from core.nouns.ids import AgentName, AttemptKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
 from core.nouns.placement import View
@@ -48,12 +48,14 @@ def settle(
     now: Instant,
     run_min: Nanoseconds = NEVER,
     consent: Consent = Consent.NOBODY,
+    host: AttemptKey | None = None,
 ) -> Step:
     """Return the next step of one workload.
 
     attempt   the attempt of the newest epoch in the log of the awarded region
     run_min   the least time that the tenant's work runs before it may be a victim
     consent   the party that agreed to a start elsewhere, although the region may still run the attempt
+    host      the attempt to whose GPU it comes; None: it has its own
     """
     if not row.is_active:
         if row.phase == Phase.PENDING and row.is_cancel_requested:
@@ -63,7 +65,7 @@ def settle(
     if consent is not Consent.NOBODY and not is_over:
         return Step(events=(_abandoned(workload, row, attempt, consent),))
     if attempt is None:
-        return _unheard(workload, row, bid, awarded_at, now, run_min)
+        return _unheard(workload, row, bid, awarded_at, now, run_min, host)
     if attempt.phase == AttemptPhase.DECLINED:
         returned = AwardReturned(workload, row.epoch, attempt.reason, row.region, attempt.sequence)
         return Step(events=(returned,))
@@ -87,20 +89,23 @@ def _unheard(
     awarded_at: Instant,
     now: Instant,
     run_min: Nanoseconds,
+    host: AttemptKey | None,
 ) -> Step:
     """Return the step while the region's log shows no attempt: repeat the award, or withdraw it."""
     again = after(now, AWARD_SAY_AGAIN)
     is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
     if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
         return Step((), (_withdraw(workload, row, is_overdue=not is_unwanted),), again)
-    return Step((), (_award(workload, row, bid, run_min),), again)
+    return Step((), (_award(workload, row, bid, run_min, host),), again)
 
 
 def _withdraw(workload: WorkloadId, row: WorkloadRow, *, is_overdue: bool) -> WithdrawAward:
     return WithdrawAward(row.region, workload, row.epoch, row.award_sequence, is_overdue)
 
 
-def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nanoseconds) -> ExecuteAward:
+def _award(
+    workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nanoseconds, host: AttemptKey | None
+) -> ExecuteAward:
     return ExecuteAward(
         region=row.region,
         workload=workload,
@@ -125,6 +130,7 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nan
         is_incremental=row.spec.is_incremental,
         standing_revision=row.level_revision,
         run_min=run_min,
+        beside=host,
     )
 
 

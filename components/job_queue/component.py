@@ -9,8 +9,6 @@ is active until the region's own log shows a decline or the attempt's end, or un
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from components.job_queue.auction.bids import RegionAnswers
 from components.job_queue.auction.cycle import (
     begin_cycle,
@@ -19,10 +17,16 @@ from components.job_queue.auction.cycle import (
     retry_slow_regions,
 )
 from components.job_queue.auction.noting import follow_walk, note_refusals
-from components.job_queue.awards import Step, settle
+from components.job_queue.awards_due import settle_awards
 from components.job_queue.measuring import follow_checkpoint
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
-from components.job_queue.ordering import begin_pass, place, rebuild_order, refresh_fleet, refresh_tenant
+from components.job_queue.ordering import (
+    begin_pass,
+    place,
+    rebuild_order,
+    refresh_fleet,
+    refresh_tenant,
+)
 from components.job_queue.quota.classification import (
     begun_pass,
     index_holding,
@@ -34,7 +38,6 @@ from components.job_queue.quota.fair_share import index_shares, note_shares, rec
 from components.job_queue.regions import (
     HEARD_OF_REGIONS,
     RegionRecords,
-    consent_of,
     index_regions,
     note_bus,
     note_silence,
@@ -96,7 +99,7 @@ from core.events.region import (
     NodesJoined,
     NodesReturned,
 )
-from core.fact import NO_LOG, Event, Fact, Note
+from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, RegionImage
 from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
 from core.messages.queue import Abstention, Bid
@@ -104,7 +107,6 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, regio
 from core.nouns.instant import Instant, earliest
 from core.nouns.workload import Phase
 from core.rules.ownership import against
-from core.rules.quota import settings_of
 
 ADDS_CAPACITY = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
 """Facts of a region that end the region's refusals: nodes joined, returned, were uncordoned or changed pool."""
@@ -399,7 +401,7 @@ class JobQueue:
         for work in (
             begun_pass,
             turned_budgets,
-            self._settle_awards,
+            settle_awards,
             reclassify,
             record_shares,
             close_cycle,
@@ -415,30 +417,6 @@ class JobQueue:
             if decision is not NOTHING:
                 return decision
         return swept(state, now)
-
-    def _settle_awards(self, state: QueueState, now: Instant) -> Decision:
-        workloads = state.awards_due.passed(now)
-        if not workloads:
-            return NOTHING
-        events: list[Event | Note] = []
-        messages: list[Message] = []
-        for workload in workloads:
-            step = self._settle(state, workload, now)
-            events.append(Settled(workload, step.again_at))
-            events.extend(step.events)
-            messages.extend(step.messages)
-        return Decision(tuple(events), tuple(messages))
-
-    def _settle(self, state: QueueState, workload: WorkloadId, now: Instant) -> Step:
-        row = state.image.workloads.rows[workload]
-        image = state.regions.get(row.region)
-        attempt = image.attempts.row(workload, row.epoch) if image is not None else None
-        bid = state.won.get(workload)
-        settings = settings_of(state.image.tenants, row.tenant)
-        awarded_at = state.awarded_at.get(workload, now)
-        consent, again_at = consent_of(state, row, now)
-        step = settle(workload, row, attempt, bid, awarded_at, now, settings.run_min, consent)
-        return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_active else step
 
 
 def _frees_capacity(event: object) -> bool:

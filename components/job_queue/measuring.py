@@ -4,7 +4,7 @@
     the average     of like jobs on a GPU type moves with each such speed
     SpeedMeasured   is recorded when the average differs from the known speed, measured or told, by one part of `SPEED_DIFFERS_PART`
 
-A checkpoint that a job saves because it was told to stop is not used: by then it may have worked less. Averages are not recorded; a
+Jobs that share a GPU have an average for each kind of jobs beside them. A checkpoint that a job saves because it was told to stop is not used: by then it may have worked less. Averages are not recorded; a
 queue that starts again begins with the speeds that are known.
 """
 
@@ -14,7 +14,10 @@ from core.component import NOTHING, Decision
 from core.events.region import CheckpointCommitted
 from core.events.sharing import SpeedMeasured
 from core.fact import Fact
+from core.images.sharing import Sharing
+from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.sharing import MICRO_STEPS
 from core.rules.quota import narrowed
 
 SPEED_DIFFERS_PART = 20
@@ -37,18 +40,39 @@ def follow_checkpoint(state: QueueState, fact: Fact) -> None:
     if row.epoch != event.epoch or state.image.awards.rows[event.workload].moving:
         return
     (job,) = narrowed(row.spec.jobs, row.types)
+    other = state.neighbours.get(event.workload, WorkloadId(""))
+    neighbour = f"{other}.{state.image.workloads.rows[other].epoch}" if other else ""
     span_min = Nanoseconds(sharing.settings.round_span // SPEED_SPAN_PART)
-    speed = meter.saved(event.workload, Mark(event.epoch, event.step, fact.at), span_min)
-    if not speed:
+    speed = meter.saved(event.workload, Mark(event.epoch, event.step, fact.at, neighbour), span_min)
+    if not speed or (other and other not in sharing.jobs):
         return
-    key = SpeedKey(sharing.classes[kind].speed_key, job.gpu_type)
-    measured = sharing.measured[key.jobs].speeds if key.jobs in sharing.measured else {}
-    known = sharing.speeds_of(kind).get(key.gpu_type, 0)
-    average = meter.average(key, speed, measured.get(key.gpu_type, 0))
+    beside = sharing.jobs[other].kind if other in sharing.jobs else ""
+    key = SpeedKey(
+        sharing.classes[kind].speed_key,
+        job.gpu_type,
+        sharing.classes[beside].speed_key if beside else "",
+    )
+    if beside:
+        known = round(sharing.speed_beside(kind, beside, key.gpu_type) * MICRO_STEPS)
+    else:
+        known = sharing.speeds_of(kind).get(key.gpu_type, 0)
+    average = meter.average(key, speed, _measured(sharing, key))
     if abs(average - known) * SPEED_DIFFERS_PART >= max(1, known):
         meter.differing.setdefault(key, fact.heard_at)
     else:
         meter.differing.pop(key, None)
+
+
+def _measured(sharing: Sharing, key: SpeedKey) -> int:
+    """Return the speed that was measured before, in millionths of a step in a second; 0: none was."""
+    row = sharing.measured.get(key.jobs)
+    if row is None:
+        return 0
+    return (
+        row.together.get(key.gpu_type, {}).get(key.beside, 0)
+        if key.beside
+        else row.speeds.get(key.gpu_type, 0)
+    )
 
 
 def record_speeds(state: QueueState, now: Instant) -> Decision:
@@ -58,5 +82,8 @@ def record_speeds(state: QueueState, now: Instant) -> Decision:
         return NOTHING
     meter = state.speeds
     return Decision(
-        tuple(SpeedMeasured(key.jobs, key.gpu_type, meter.averages[key]) for key in sorted(meter.differing))
+        tuple(
+            SpeedMeasured(key.jobs, key.gpu_type, meter.averages[key], key.beside)
+            for key in sorted(meter.differing)
+        )
     )

@@ -13,7 +13,7 @@ from components.job_queue.state.queue_state import QueueState
 from components.job_queue.state.quota_ledger import NO_LENDING, Lending
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import AttemptKey, TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.placement import gpu_milli_of
 from core.nouns.pool import SHARED_POOL
@@ -23,6 +23,7 @@ from core.nouns.workload import Kind, Phase
 from core.ranking.incremental import RankedQueue
 from core.ranking.passes import PassedQueue
 from core.ranking.scan import LOWEST, PendingWork, QuotaClass, Ranked, own_level
+from core.rules.moving import ship_span
 from core.rules.quota import (
     Amounts,
     held_on,
@@ -56,6 +57,12 @@ def rebuild_order(state: QueueState, at: Instant) -> None:
     state.ledger.wanted.clear()
     state.fleet = _fleet_of(state)
     image = state.image
+    state.guests = {row.beside: workload for workload, row in image.workloads.rows.items() if row.is_guest}
+    state.neighbours = {
+        workload: row.beside
+        for workload, row in image.workloads.rows.items()
+        if row.beside and row.phase is image.workloads.rows[row.beside].phase is Phase.RUNNING
+    }
     for workload, row in image.workloads.rows.items():
         if row.phase.is_terminal:
             continue
@@ -73,7 +80,8 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     """Add, update or drop a workload: the order has pending workloads that are neither held nor being cancelled."""
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
     if row.spec.kind is Kind.SHARED:
-        wanted = wanted and row.pick is not None
+        wanted = wanted and row.pick is not None and not _waits_for_host(state, row)
+        wanted = wanted and not _waits_for_copy(state, workload, row)
     level = row.level if row.is_active else level_of(row, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
@@ -107,6 +115,30 @@ def place_at(state: QueueState, work: PendingWork, level: int) -> None:
     """Change the level of a workload in the order. Equals `place` where only the requested level has changed."""
     state.waits.note(work.workload, state.image.workloads.rows[work.workload], level, is_waiting=True)
     state.order.swap(replace(work, level=level))
+
+
+def _waits_for_host(state: QueueState, row: WorkloadRow) -> bool:
+    """Return whether a job is picked to come to a GPU on which the other job does not run yet."""
+    if not row.is_guest:
+        return False
+    host, award = state.image.workloads.rows[row.beside], state.image.awards.rows.get(row.beside)
+    return host.phase is not Phase.RUNNING or award is None or bool(award.moving)
+
+
+def _waits_for_copy(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
+    """Return whether a job's checkpoint is on its way to the region where it is picked; when it is there is looked at then."""
+    if row.pick is None or row.saved_region in ("", row.pick.region):
+        return False
+    arrives_at = Instant(row.saved_at + ship_span(row.spec))
+    if state.copied.get(workload) == arrives_at:
+        return False
+    state.copies_due.put(workload, arrives_at)
+    return True
+
+
+def host_of(state: QueueState, row: WorkloadRow) -> AttemptKey | None:
+    """Return the attempt to whose GPU a job is picked to come; None: it has its own."""
+    return (row.beside, state.image.workloads.rows[row.beside].epoch) if row.is_guest else None
 
 
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
@@ -172,7 +204,8 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
     attempt = image.attempts.row(workload, row.epoch) if image is not None else None
     if image is None or attempt is None or not attempt.phase.is_live:
         return row.charge
-    return held_on(row.spec, attempt.spreads, image.hardware)
+    has_pairs = state.image.sharing.settings.has_pairs
+    return held_on(row.spec, attempt.spreads, image.hardware, has_pairs=has_pairs)
 
 
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:

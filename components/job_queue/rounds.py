@@ -16,10 +16,22 @@ from collections.abc import Mapping
 from components.job_queue.measuring import record_speeds, speeds_due
 from components.job_queue.ordering import place
 from components.job_queue.state.auctions import settled
-from components.job_queue.state.queue_state import AuctionClosed, QueueState, RoundLooked, why_not_asked
+from components.job_queue.state.queue_state import (
+    AuctionClosed,
+    CopyArrived,
+    QueueState,
+    RoundLooked,
+    why_not_asked,
+)
 from components.job_queue.state.speed_meter import SpeedKey
 from core.component import NOTHING, Decision
-from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadReleased, WorkloadSubmitted
+from core.events.queue import (
+    AttemptClosed,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadReleased,
+    WorkloadSubmitted,
+)
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet, SpeedMeasured
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
@@ -32,7 +44,7 @@ from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
 from core.rules.shared_pools import Pooled, equal_parts, facts_of_shares
-from core.rules.shared_rounds import Scene, choice_of, owed_at, pooled_of, scene_of
+from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pooled_of, scene_of
 from core.sharing.rounds import filled
 
 
@@ -42,7 +54,7 @@ def round_due(state: QueueState) -> Instant | None:
     if not sharing.jobs:
         return None
     boundary = Instant((sharing.number + 1) * sharing.settings.round_span)
-    return earliest(boundary, state.fill_at, speeds_due(state))
+    return earliest(boundary, state.fill_at, speeds_due(state), state.copies_due.due())
 
 
 def begin_round(state: QueueState, now: Instant) -> Decision:
@@ -53,37 +65,30 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     measured = record_speeds(state, now)
     if measured.events:
         return measured
+    arrived = state.copies_due.passed(now)
+    if arrived:
+        return Decision(tuple(CopyArrived(workload) for workload in arrived))
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
     if number <= sharing.number:
-        return _filled(state, _scene(state, now, is_boundary=False))
-    missing = _missing_shares(state, now)
+        return _filled(state, _scene(state, _pooled(state, now), is_boundary=False))
+    pooled = _pooled(state, now)
+    missing = _missing_shares(state, pooled)
     if missing is not None:
         return Decision(facts_of_shares(missing))
-    scene = _scene(state, now, is_boundary=True)
+    scene = _scene(state, pooled, is_boundary=True)
     runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
-    column_of = {job: scene.columns[run.column] for run in runs for job in run.jobs}
-    picked = sharing.picks
-    joins = {
-        WorkloadId(job): column
-        for job, column in column_of.items()
-        if job not in picked or picked[WorkloadId(job)].column != column.name
-    }
-    rows = state.image.workloads.rows
-    leaves = tuple(
-        job
-        for job in picked
-        if (job not in column_of or job in joins) and not _is_out_of_reach(state, rows[job])
-    )
-    index = {column: place for place, column in enumerate(scene.columns)}
+    changes, rows = changes_of(sharing, scene, runs), state.image.workloads.rows
+    leaves = tuple(job for job in changes.leaves if not _is_out_of_reach(state, rows[job]))
     deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
     begun = RoundBegun(
         number,
         scene.columns,
-        {job: index[column] for job, column in joins.items()},
+        changes.joins,
         leaves,
         Nanoseconds(deadline),
-        _wide(state, joins),
+        _wide(state, scene, changes.joins),
+        changes.beside,
     )
     return _with_auctions_ended(state, begun, leaves)
 
@@ -93,14 +98,15 @@ def _filled(state: QueueState, scene: Scene) -> Decision:
     waiting = [job for job in scene.present.class_of if job not in state.image.sharing.picks]
     more = filled(scene.present, scene.runs, waiting)
     joins = {WorkloadId(run.jobs[0]): run.column for run in more}
-    wide = _wide(state, {job: scene.columns[column] for job, column in joins.items()})
+    wide = _wide(state, scene, joins)
     return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins, wide),) if joins else ())))
 
 
-def _wide(state: QueueState, joins: Mapping[WorkloadId, ShareColumn]) -> tuple[WorkloadId, ...]:
+def _wide(state: QueueState, scene: Scene, joins: Mapping[WorkloadId, int]) -> tuple[WorkloadId, ...]:
     """Return the jobs that need whole nodes, of nodes that narrower jobs could share."""
     found = []
-    for workload, column in joins.items():
+    for workload, column_number in joins.items():
+        column = scene.columns[column_number]
         (job,) = state.image.workloads.rows[workload].spec.jobs
         image = state.regions[column.region]
         assert image is not None, column
@@ -128,7 +134,10 @@ def _with_auctions_ended(state: QueueState, begun: RoundBegun, leaves: tuple[Wor
 def index_rounds(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue, after the image has folded it: picks enter and leave the order, and idle GPUs are given out."""
     match fact.event:
-        case RoundBegun(joins=joins, leaves=leaves):
+        case RoundBegun(joins=joins, leaves=leaves, beside=beside):
+            for workload in leaves:
+                state.guests.pop(workload, None)
+            state.guests |= {host: guest for guest, host in beside.items()}
             for workload in dict.fromkeys((*leaves, *joins)):
                 place(state, workload, state.image.workloads.rows[workload])
             state.open_at = fact.at
@@ -138,8 +147,8 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             state.open_at = fact.at
         case SharesSet() | WorkloadReleased():
             state.fill_at = fact.at
-        case SpeedMeasured(speed_key=jobs, gpu_type=gpu_type):
-            state.speeds.differing.pop(SpeedKey(jobs, gpu_type), None)
+        case SpeedMeasured(speed_key=jobs, gpu_type=gpu_type, beside=beside):
+            state.speeds.differing.pop(SpeedKey(jobs, gpu_type, beside), None)
         case (
             WorkloadSubmitted(workload=workload)
             | AttemptClosed(workload=workload)
@@ -149,13 +158,42 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             if row.spec.kind is Kind.SHARED:
                 state.fill_at = fact.at
                 state.speeds.forget(workload)
+                state.neighbours.pop(state.neighbours.pop(workload, workload), None)
+                if row.phase.is_terminal:
+                    state.copies_due.drop(workload)
+                    state.copied.pop(workload, None)
+                _place_guest(state, state.guests.get(workload), fact.at)
+                if row.phase.is_terminal:
+                    state.guests.pop(workload, None)
+        case WorkloadBound(workload=workload):
+            row = state.image.workloads.rows[workload]
+            if row.is_guest:
+                state.neighbours |= {workload: row.beside, row.beside: workload}
+            _place_guest(state, state.guests.get(workload), fact.at)
+
+
+def _place_guest(state: QueueState, guest: WorkloadId | None, at: Instant) -> None:
+    """Let a job that waits for the one beside it enter the order, if it runs by now or will not run."""
+    row = state.image.workloads.rows.get(guest) if guest is not None else None
+    if guest is not None and row is not None:
+        place(state, guest, row)
+        state.open_at = at
 
 
 def note_round(state: QueueState, fact: Fact) -> bool:
     """Fold a note about rounds. Return whether the note was one."""
-    if not isinstance(fact.event, RoundLooked):
-        return False
-    state.fill_at = None
+    match fact.event:
+        case RoundLooked():
+            state.fill_at = None
+        case CopyArrived(workload):
+            at = state.copies_due.at(workload)
+            assert at is not None, workload
+            state.copies_due.drop(workload)
+            state.copied[workload] = at
+            place(state, workload, state.image.workloads.rows[workload])
+            state.open_at = fact.at
+        case _:
+            return False
     return True
 
 
@@ -216,9 +254,9 @@ def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
     return row.is_active and state.silent.get(row.region, True)
 
 
-def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant) -> Pooled:
-    """Return the problem of the jobs that may be picked, by class."""
-    jobs = _candidates(state)
+def _pooled(state: QueueState, now: Instant) -> Pooled:
+    """Return the problem of the jobs that may be picked, by class, in the columns of `columns_of`."""
+    jobs, columns = _candidates(state), columns_of(state)
     specs = {state.image.sharing.jobs[workload].kind: row.spec for workload, row in jobs.items()}
 
     def can_run(kind: str, column: ShareColumn) -> bool:
@@ -227,9 +265,8 @@ def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant)
     return pooled_of(state.image.sharing, columns, tuple(jobs), now, can_run)
 
 
-def _scene(state: QueueState, now: Instant, *, is_boundary: bool) -> Scene:
+def _scene(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Scene:
     columns = columns_of(state)
-    pooled = _pooled(state, columns, now)
     return scene_of(state.image.sharing, columns, pooled, _kept(state, pooled, is_boundary=is_boundary))
 
 
@@ -242,15 +279,15 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
     present = {job for members in pooled.members for job in members}
     for job, pick in sharing.picks.items():
         row = state.image.workloads.rows[job]
-        if job not in present and (not is_boundary or _is_out_of_reach(state, row)):
+        is_counted = pick.is_guest or pick.beside in present  # With the job beside it.
+        if job not in present and not is_counted and (not is_boundary or _is_out_of_reach(state, row)):
             kept[pick.column] += sharing.classes[sharing.jobs[job].kind].gpus
     return kept
 
 
-def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
+def _missing_shares(state: QueueState, pooled: Pooled) -> SharesSet | None:
     """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing."""
     sharing, columns = state.image.sharing, columns_of(state)
-    pooled = _pooled(state, columns, now)
     is_solved = sharing.shares.by not in ("", ISOLATED)
     if is_solved:
         lacking = [not all(map(sharing.has_targets, members)) for members in pooled.members]

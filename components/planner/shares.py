@@ -34,6 +34,7 @@ from core.nouns.sharing import ShareColumn
 from core.rules.expected_steps import expected_steps
 from core.rules.shared_pools import CanRun, asked_of, open_gpus, widest_nodes
 from core.sharing.policies import POLICIES
+from core.sharing.problem import BadProblem
 
 
 class SharesLooked(Note, frozen=True):
@@ -135,7 +136,10 @@ class Sharing:
             return Decision((SharesLooked(_next_look(state, now)),))
         sharing = state.queue.sharing
         expected = expected_steps(sharing, state.queue.history)
-        asked = asked_of(sharing, columns, now, state.queue.tenants, expected, _can_run(state))
+        try:
+            asked = asked_of(sharing, columns, now, state.queue.tenants, expected, _can_run(state))
+        except BadProblem as error:
+            return Decision((SharesGivenUp(str(error)),))
         if asked is None:
             return Decision((SharesLooked(None),))
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)

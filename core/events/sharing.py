@@ -33,6 +33,8 @@ class SpeedMeasured(Event, frozen=True, tag="speed-measured"):
     gpu_type: str
     speed: int
     """Millionths of a step in a second, a moving average."""
+    beside: str = ""
+    """The key of the jobs beside which they ran on the same GPUs; empty: alone."""
 
 
 class RoundBegun(Event, frozen=True, tag="round-begun"):
@@ -49,6 +51,8 @@ class RoundBegun(Event, frozen=True, tag="round-begun"):
     """In which those who leave are stopped unasked, from the order on."""
     wide: tuple[WorkloadId, ...] = ()
     """Of those who join, the jobs whose tasks fill nodes: they may push out others of the pool that lie in their way."""
+    beside: dict[WorkloadId, WorkloadId] = {}
+    """Of those that join, the jobs that share the GPU of another, each with that other, which is picked for the same column."""
 
 
 class PicksAdded(Event, frozen=True, tag="picks-added"):

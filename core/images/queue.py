@@ -41,7 +41,7 @@ from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.moving import PlannedMove
 from core.nouns.sharing import ShareColumn
-from core.nouns.workload import EndCause, Phase, WorkloadSpec
+from core.nouns.workload import EndCause, Kind, Phase, WorkloadSpec
 
 
 class WorkloadRow(Struct, gc=False):
@@ -104,6 +104,14 @@ class WorkloadRow(Struct, gc=False):
     """Where it is to run in this round; None: it waits, or is not of a shared pool."""
     is_wide: bool = False
     """Whether its tasks fill nodes where it was picked last."""
+    beside: WorkloadId = WorkloadId("")
+    """The job with which it is picked to share a GPU; empty: none."""
+    is_guest: bool = False
+    """Whether it comes beside that job; else the other comes beside it."""
+    saved_region: RegionName = RegionName("")
+    """Of a job of a shared pool, the region of the checkpoint that its next attempt resumes; empty: there is none."""
+    saved_at: int = 0
+    """When the attempt that saved it was over."""
     tenant: TenantName = TenantName("")
     """As in its spec."""
 
@@ -141,6 +149,7 @@ class WorkloadRow(Struct, gc=False):
         healing = "|healing" if self.is_healing else ""
         promised = f"|start {self.number}" if self.is_start_promised else ""
         picked = f"|at {self.pick.name}" if self.pick is not None else ""
+        picked += f"|beside {self.beside}" if self.is_guest else ""
         return f"{self.spec.lasting}{healing}{promised}{picked}"
 
     @property
@@ -152,7 +161,7 @@ class WorkloadRow(Struct, gc=False):
         """Record the workload's end; keep the spec packed, and nothing of the last award."""
         self.ended_at = at
         self.kept = packed(self.spec)
-        self.charge, self.types, self.pick = {}, (), None
+        self.charge, self.types, self.pick, self.beside = {}, (), None, WorkloadId("")
 
 
 class Workloads(Section):
@@ -283,10 +292,23 @@ class Workloads(Section):
         row.last_cause = event.cause
         row.resume_epoch = event.saved_epoch
         row.resume_step = event.saved_step
+        if row.spec.kind is Kind.SHARED and event.saved_epoch == event.epoch:
+            row.saved_region, row.saved_at = event.region, fact.at
         row.tasks_failed += event.cause == EndCause.TASK_FAILED
         row.starts_failed += event.cause == EndCause.START_FAILED
+        if row.beside and event.cause is not EndCause.ROUND_OVER:
+            self._part(event.workload)
+            row.pick = None
         if event.phase.is_terminal:
             row.end(fact.at)
+
+    def _part(self, workload: WorkloadId) -> None:
+        """Record that the job beside this one in a shared pool has its GPU alone."""
+        row = self.rows[workload]
+        if row.beside:
+            other = self.rows[row.beside]
+            other.beside, other.is_guest = WorkloadId(""), False
+            row.beside, row.is_guest = WorkloadId(""), False
 
     def _standing_changed(self, fact: Fact) -> None:
         event = fact.event
@@ -309,6 +331,7 @@ class Workloads(Section):
         row = self.rows[event.workload]
         row.phase = Phase.CANCELLED
         row.is_start_promised, row.move = False, None
+        self._part(event.workload)
         row.end(fact.at)
 
     def _forgotten(self, fact: Fact) -> None:
@@ -353,8 +376,12 @@ class Workloads(Section):
         event = fact.event
         assert isinstance(event, RoundBegun)
         for workload in event.leaves:
+            self._part(workload)
             self.rows[workload].pick = None
         self._join(event)
+        for guest, host in event.beside.items():
+            self.rows[guest].beside, self.rows[guest].is_guest = host, True
+            self.rows[host].beside = guest
 
     def _picks_added(self, fact: Fact) -> None:
         event = fact.event

@@ -21,8 +21,16 @@ from core.fact import Fact
 from core.images.base import Section
 from core.nouns.fleet import will_do
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.sharing import MICRO_STEPS, WHOLE, PoolShares, ShareColumn, SharingSettings
-from core.nouns.workload import Kind
+from core.nouns.sharing import (
+    MICRO_STEPS,
+    WHOLE,
+    PoolShares,
+    ShareColumn,
+    SharingSettings,
+    column_of_place,
+    place_name,
+)
+from core.nouns.workload import EndCause, Kind
 from core.sharing.accounts import LAG_MAX, Accounts
 from core.sharing.classes import class_of, entity_of, gpus_of, model_of, speed_key_of
 
@@ -47,6 +55,10 @@ class PickRow(Struct):
     """Up to when its time there is counted; 0: it does not run there yet."""
     is_awarded: bool = False
     """Whether an award in the column stands."""
+    beside: WorkloadId = WorkloadId("")
+    """The job with which it shares a GPU; empty: it runs alone."""
+    is_guest: bool = False
+    """Whether it came beside that job, or comes; else the other did."""
 
 
 class Measured(Struct):
@@ -56,6 +68,8 @@ class Measured(Struct):
     """By GPU type, millionths of a step in a second."""
     pause: int = 0
     """Nanoseconds from the order to stop until such a job runs in another column, a moving average; 0: none was seen."""
+    together: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By GPU type and the key of the jobs beside which they ran, millionths of a step in a second."""
 
 
 class SharedClass(Struct):
@@ -76,8 +90,15 @@ class SharedClass(Struct):
     """By GPU type, millionths of a step in a second, as the newest of the jobs told; of a type that is not there none is known."""
     speed_key: str = ""
     """Of its jobs (core/sharing/classes.py)."""
+    beside: dict[str, int] = field(default_factory=dict)
+    """By model, millionths of its speed that a job keeps beside one of that model, as the newest of the jobs told."""
     jobs: int = 0
     """How many have not ended."""
+
+    @property
+    def may_pair(self) -> bool:
+        """Return whether its jobs may share a GPU with another: those of one GPU."""
+        return self.gpus == self.tasks == 1
 
     def takes(self, column: ShareColumn) -> bool:
         """Return whether the jobs may run in a column."""
@@ -174,6 +195,14 @@ class Sharing(Section):
         slowest = min(known.values(), default=0) / MICRO_STEPS or UNKNOWN_SPEED
         return known[gpu_type] / MICRO_STEPS if gpu_type in known else slowest
 
+    def speed_beside(self, kind: str, other: str, gpu_type: str) -> float:
+        """Return a class's steps a second on a type beside a job of another class: as measured, or else as told; 0: not known."""
+        one, beside = self.classes[kind], self.classes[other]
+        measured = self.measured.get(one.speed_key)
+        if measured is not None and beside.speed_key in measured.together.get(gpu_type, {}):
+            return measured.together[gpu_type][beside.speed_key] / MICRO_STEPS
+        return self.speed(kind, gpu_type) * one.beside.get(beside.model, 0) / WHOLE
+
     def pause_of(self, kind: str) -> int:
         """Return the nanoseconds for which a job of the class does not run when it changes its column, as measured; 0: not known."""
         measured = self.measured.get(self.classes[kind].speed_key)
@@ -181,7 +210,7 @@ class Sharing(Section):
 
     def accounts(self) -> Accounts:
         """Return the accounts, which change this section in place."""
-        return Accounts(str, self.lags, self.waits, self.rounds)
+        return Accounts(column_of_place, self.lags, self.waits, self.rounds)
 
     def at_round(self, number: int, at: int) -> "Sharing":
         """Return what this section will be once a round has begun, before anybody joins or leaves."""
@@ -236,7 +265,9 @@ class Sharing(Section):
         shares = event.shares
         names = [column.name for column in shares.columns]
         for one in shares.classes:
-            self.targets[one.name] = {names[column]: share for column, share in one.shares}
+            self.targets[one.name] = {names[column]: share for column, share in one.shares} | {
+                place_name(names[column], other): share for column, other, share in one.beside
+            }
         if event.is_more:
             return
         self.isolated_at = self.changes
@@ -254,7 +285,11 @@ class Sharing(Section):
     def _speed_measured(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, SpeedMeasured)
-        self._measured(event.speed_key).speeds[event.gpu_type] = event.speed
+        row = self._measured(event.speed_key)
+        if event.beside:
+            row.together.setdefault(event.gpu_type, {})[event.beside] = event.speed
+        else:
+            row.speeds[event.gpu_type] = event.speed
         self.changes += 1
 
     def _measured(self, key: str) -> Measured:
@@ -269,6 +304,7 @@ class Sharing(Section):
         assert isinstance(event, RoundBegun)
         self._begin(event.number, fact.at)
         for workload in event.leaves:
+            self._part(workload)
             pick, job = self.picks.pop(workload, None), self.jobs[workload]
             if pick is not None and pick.is_awarded:
                 self.leaving[workload] = pick.column
@@ -286,6 +322,18 @@ class Sharing(Section):
     def _join(self, event: RoundBegun | PicksAdded) -> None:
         for workload, column in event.joins.items():
             self.picks[workload] = PickRow(event.columns[column].name)
+        if isinstance(event, RoundBegun):
+            for guest, host in event.beside.items():
+                self.picks[guest].beside, self.picks[guest].is_guest = host, True
+                self.picks[host].beside = guest
+
+    def _part(self, workload: WorkloadId) -> None:
+        """Record that the job beside this one runs on alone."""
+        pick = self.picks.get(workload)
+        if pick is not None and pick.beside:
+            other = self.picks[pick.beside]
+            other.beside, other.is_guest = WorkloadId(""), False
+            pick.beside, pick.is_guest = WorkloadId(""), False
 
     def _submitted(self, fact: Fact) -> None:
         event = fact.event
@@ -311,6 +359,7 @@ class Sharing(Section):
                 speed_key_of(spec),
             )
         known.speeds |= share.speeds
+        known.beside |= share.beside
         known.jobs += 1
         self.changes += 1
 
@@ -353,6 +402,11 @@ class Sharing(Section):
         if event.workload not in self.jobs:
             return
         self._count(event.workload, fact.at)
+        pick = self.picks.get(event.workload)
+        if pick is not None and pick.beside and event.cause is not EndCause.ROUND_OVER:
+            # Its GPU is the other's alone by now, so it waits until it is picked again.
+            self._part(event.workload)
+            del self.picks[event.workload]
         self._let_go(event.workload)
         self.jobs[event.workload].saved_step = event.saved_step
         if event.phase.is_terminal:
@@ -368,8 +422,16 @@ class Sharing(Section):
         pick = self.picks.get(workload)
         if pick is not None and pick.counted_at:
             rounds = (at - pick.counted_at) / self.settings.round_span
-            self.accounts().receive(workload, pick.column, rounds)
+            self.accounts().receive(workload, self._place_of(workload, pick), rounds)
             pick.counted_at = at
+
+    def _place_of(self, workload: WorkloadId, pick: PickRow) -> str:
+        """Return the name of the place where a job is picked, as its shares have it: beside a class, or beside a job."""
+        if not pick.beside:
+            return pick.column
+        kind = self.jobs[pick.beside].kind
+        by_class = place_name(pick.column, kind)
+        return by_class if by_class in self.lags.get(workload, {}) else place_name(pick.column, pick.beside)
 
     def _forget(self, workload: WorkloadId) -> None:
         job = self.jobs.pop(workload, None)
@@ -379,6 +441,7 @@ class Sharing(Section):
         self.classes[job.kind].jobs -= 1
         if not self.classes[job.kind].jobs:
             del self.classes[job.kind]
+        self._part(workload)
         self.picks.pop(workload, None)
         self.leaving.pop(workload, None)
         self.accounts().forget(workload)

@@ -130,13 +130,14 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "7efdf83958cf9b1a"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "ab599110b53df0d1"),
     step=Step(
         _version_3,
         new_fields=frozenset(
             {
                 "beside",
                 "guest",
+                "is_guest",
                 "is_wide",
                 "model",
                 "pick",

@@ -128,7 +128,9 @@ def check_sharing(fact: Fact, before: GlobalImage) -> list[str]:
             picks = _picks(before.sharing)
             found += _joined(event, before.sharing, picks)
             wanted = dict.fromkeys(event.columns[place] for place in event.joins.values())
-            found += _room(wanted, before.sharing, picks)
+            guests = _guests(before.sharing)
+            alone = {workload: column for workload, column in picks.items() if workload not in guests}
+            found += _room(wanted, before.sharing, alone)
         case WorkloadAwarded() | StandingChanged():
             row = before.workloads.rows.get(event.workload)
             if row is not None:
@@ -143,7 +145,8 @@ def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
     for one in shares.classes:
         job = sharing.jobs.get(WorkloadId(one.name))
         kind = sharing.classes.get(one.name if job is None else job.kind)
-        for place, share in one.shares:
+        mine = (*one.shares, *((place, share) for place, _, share in one.beside))
+        for place, share in mine:
             column = shares.columns[place].name
             if share < 0:
                 yield f"{one.name}: owed {share} millionths of its time in {column}"
@@ -151,7 +154,10 @@ def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
                 yield f"{one.name}: owed time in {column}, which it may not use"
             if kind is not None:
                 owed[place] += share * kind.gpus * (kind.jobs if job is None else 1)
-        total = sum(share for _, share in one.shares)
+        for place, _, share in one.beside:
+            if kind is not None:  # Two are there at once: each of them owes half of the GPU.
+                owed[place] -= share * (kind.jobs if job is None else 1) // 2
+        total = sum(share for _, share in mine)
         if total > WHOLE:
             yield f"{one.name}: owed {total} millionths of its time"
     if shares.by == ISOLATED or shares.changes != sharing.changes:
@@ -178,11 +184,48 @@ def _round(event: RoundBegun, before: GlobalImage) -> Iterable[str]:
             yield f"{workload}: told to leave, and it has no pick"
         elif workload not in event.joins:
             left[workload] = column
-        elif event.columns[event.joins[workload]].name == column:
+        elif event.columns[event.joins[workload]].name == column and not _may_change_gpu(
+            workload, event, sharing
+        ):
             yield f"{workload}: told to leave {column}, for which it is picked again"
     yield from _joined(event, sharing, picks)
-    yield from _room(event.columns, sharing, picks)
-    yield from _needless(left, before, picks, {column.name: column for column in event.columns})
+    guests = _guests(sharing, event)
+    yield from _beside(guests, sharing, picks)
+    alone = {workload: column for workload, column in picks.items() if workload not in guests}
+    yield from _room(event.columns, sharing, alone)
+    yield from _needless(left, before, alone, {column.name: column for column in event.columns})
+
+
+def _may_change_gpu(workload: WorkloadId, event: RoundBegun, sharing: Sharing) -> bool:
+    """Return whether a job may leave a column and join it again: it shares a GPU from now on, or did until now."""
+    return workload in event.beside or bool(sharing.picks[workload].beside)
+
+
+def _guests(sharing: Sharing, event: RoundBegun | None = None) -> dict[WorkloadId, WorkloadId]:
+    """Return the jobs that came, or come, to the GPU of another, each with that other; after a round has begun, if one is given."""
+    leaves = event.leaves if event is not None else ()
+    found = {
+        workload: pick.beside
+        for workload, pick in sharing.picks.items()
+        if pick.is_guest and workload not in leaves and pick.beside not in leaves
+    }
+    return found | (event.beside if event is not None else {})
+
+
+def _beside(
+    guests: Mapping[WorkloadId, WorkloadId], sharing: Sharing, picks: Mapping[WorkloadId, str]
+) -> Iterable[str]:
+    """Yield violations by jobs that share a GPU: two of one GPU each, in one column, and only two."""
+    hosts = Counter(guests.values())
+    for guest, host in guests.items():
+        if picks.get(guest) is None or picks.get(guest) != picks.get(host):
+            yield f"{guest}: picked beside {host}, which is picked for {picks.get(host)}"
+            continue
+        if host in guests or hosts[host] > 1:
+            yield f"{guest}: picked beside {host}, which shares its GPU with another"
+        for job in (guest, host):
+            if not sharing.classes[sharing.jobs[job].kind].may_pair:
+                yield f"{job}: picked to share a GPU, and it has more than one"
 
 
 def _joined(event: RoundBegun | PicksAdded, sharing: Sharing, picks: dict[WorkloadId, str]) -> Iterable[str]:

@@ -569,6 +569,8 @@ ROUND_DEADLINE_MAX: Nanoseconds = seconds(60)
 """From the order on in which a job that is not picked for a round is stopped unasked (Gavel: 60 s after the round's end)."""
 ROUND_DEADLINE_PART = 6
 """It is no more than this part of a round, which is then over for who comes next."""
+MODELS_BESIDE_MAX = 64
+"""Models beside which a job of a shared pool says how fast it is."""
 WEIGHT_MAX = 1_000_000_000
 """Thousandths of the weight of a job in a shared pool: a million times the usual one."""
 RULES_LENGTH_MAX = 1024

@@ -29,6 +29,8 @@ class ShareSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Whom a hierarchy shares among first; empty: its tenant."""
     within: Nanoseconds = Nanoseconds(0)
     """From the submission, in which its steps should be done; 0: no promise."""
+    beside: dict[str, int] = {}
+    """By model, millionths of its speed that a job of one GPU keeps beside a job of that model on the same GPU; of others nothing is known."""
 
 
 ROUND_SPAN: Nanoseconds = Nanoseconds(360 * SECOND)
@@ -65,12 +67,27 @@ class ShareColumn(Struct, frozen=True):
         return f"{self.region}/{self.gpu_type}"
 
 
+BESIDE = " beside "
+
+
+def place_name(column: str, beside: str = "") -> str:
+    """Return the name of a place: a column by its name, or the places beside jobs of a class there."""
+    return f"{column}{BESIDE}{beside}" if beside else column
+
+
+def column_of_place(name: str) -> str:
+    """Return the name of the column of a place."""
+    return name.partition(BESIDE)[0]
+
+
 class ClassShares(Struct, frozen=True):
     """Of like jobs, what part of its time each should spend in each column."""
 
     name: str
     shares: tuple[tuple[int, int], ...]
     """Each column in which it has a share, ascending, and the millionths of the time of one job."""
+    beside: tuple[tuple[int, str, int], ...] = ()
+    """Shares beside a job of another class on the same GPU: column, name of that class, and the millionths of the time of one job."""
 
 
 class PoolShares(Struct, frozen=True):

@@ -8,12 +8,17 @@ from core.nouns.quantities import MILLI
 from core.nouns.workload import WorkloadSpec
 
 
+def ship_span(spec: WorkloadSpec) -> Nanoseconds:
+    """Return how long the copy of a checkpoint to another region takes."""
+    return Nanoseconds(spec.checkpoint_bytes * SECOND // SHIP_BYTES_PER_SECOND)
+
+
 def cost_of(spec: WorkloadSpec, left: Nanoseconds | None) -> MoveCost:
     """Return the cost of a move.
 
     left      nanoseconds that the workload would still run in its present region; None: unknown
     """
-    ship = Nanoseconds(spec.checkpoint_bytes * SECOND // SHIP_BYTES_PER_SECOND)
+    ship = ship_span(spec)
     pause = Nanoseconds((spec.grace or GRACE) + ship + START_ALLOWANCE)
     gpu_seconds = gpu_milli_of(spec.jobs) * pause // (MILLI * SECOND)
     return MoveCost(pause, ship, gpu_seconds, -1 if left is None else left)

@@ -26,6 +26,7 @@ from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL, UNLIMITED, TenantSettings
 from core.nouns.workload import JobSpec, Kind, WorkloadSpec
 from core.ranking.lane import FAR
 from core.ranking.scan import LOWEST, QuotaHold
+from core.sharing.classes import gpus_of
 
 UNNAMED_LEVEL = TenantSettings().level
 """The level of a workload that names no level, of a tenant that no operator created."""
@@ -148,14 +149,18 @@ def _needed(jobs: Sequence[JobSpec], chosen: Sequence[str], quota: frozenset[str
     return amounts
 
 
-def held_on(spec: WorkloadSpec, spreads: Sequence[Spread], hardware: Hardware) -> dict[str, int]:
+def held_on(
+    spec: WorkloadSpec, spreads: Sequence[Spread], hardware: Hardware, *, has_pairs: bool = False
+) -> dict[str, int]:
     """Return the GPU milli that tasks hold, by GPU type, without zeros. All tasks of a job are on nodes of one type.
 
-    GPUs of a shared pool have a name of their own (`shared_name`), which is no type under quota.
+    GPUs of a shared pool have a name of their own (`shared_name`), which is no type under quota. Where two jobs may share a GPU there,
+    a job of one GPU holds half of it, alone or not.
     """
+    is_half = has_pairs and spec.kind is Kind.SHARED and gpus_of(spec) == spec.jobs[0].tasks == 1
     found: dict[str, int] = {}
     for job, spread in zip(spec.jobs, spreads, strict=True):
-        amount = job.need.gpu_milli * sum(spread.tasks)
+        amount = job.need.gpu_milli * sum(spread.tasks) // (2 if is_half else 1)
         if amount:
             one = job.gpu_type if job.has_one_type else ""
             kind = one or gpu_type_of(hardware.type_of(spread.nodes[0]))[0]

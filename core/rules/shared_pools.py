@@ -26,15 +26,16 @@ from core.nouns.sharing import (
     SharingSettings,
 )
 from core.sharing.accounts import LAG_MAX, MOST
-from core.sharing.asked import AskedClass, AskedShares
+from core.sharing.asked import AskedClass, AskedPair, AskedShares
+from core.sharing.pairs import PAIRS_MAX, worthwhile
 from core.sharing.policies import POLICIES
 from core.sharing.policies.isolated import isolated
-from core.sharing.problem import Column, JobClass, Shares, SharingProblem
+from core.sharing.problem import BadProblem, Column, JobClass, PairSpeeds, Shares, SharingProblem
 
 ROUND_SPAN_MIN, ROUND_SPAN_MAX = 5 * SECOND, 86_400 * SECOND
 ENTITIES_MAX = 1_000
 SHARE_BYTES = 16
-"""At most, of one column's share, encoded, and of what stands around a class."""
+"""At most, of one column's share, encoded, and of the text around a class."""
 PROBLEMS_MAX = 20
 """That are told at once."""
 NONE_EXPECTED: Mapping[WorkloadId, int] = {}
@@ -61,6 +62,7 @@ def problem_of(
     now: Instant,
     *,
     is_by_job: bool = False,
+    has_pairs: bool = False,
     can_run: CanRun = anywhere,
     entity_weights: Mapping[str, int] | None = None,
     expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
@@ -69,6 +71,7 @@ def problem_of(
 
     columns          GPUs by column
     is_by_job        each job is a class, named for it, with its steps and its age
+    has_pairs        with the pairs that may share GPUs. Raises BadProblem where they are too many
     entity_weights   thousandths, of those that have another weight than 1
     expected         steps of jobs that told none (core/rules/expected_steps.py)
     """
@@ -95,16 +98,49 @@ def problem_of(
             )
             speeds.append(by_kind[kind])
             members.append(tuple(mine))
+    kinds = [sharing.jobs[mine[0]].kind for mine in members] if has_pairs else []
     problem = SharingProblem(
         tuple(classes),
         tuple(Column(column.region, column.gpu_type) for column in columns),
         tuple(columns.values()),
         np.array(speeds, dtype=np.float64).reshape(len(classes), len(columns)),
+        pairs=_pairs(sharing, tuple(columns), kinds, [len(mine) for mine in members]),
         entity_weights=tuple(
             (entity, weight / WEIGHT) for entity, weight in sorted((entity_weights or {}).items())
         ),
     )
-    return Pooled(problem, tuple(members))
+    return Pooled(replace(problem, pairs=worthwhile(problem, problem.pairs)), tuple(members))
+
+
+def _pairs(
+    sharing: Sharing, columns: Sequence[ShareColumn], kinds: Sequence[str], counts: Sequence[int]
+) -> tuple[PairSpeeds, ...]:
+    """Return the pairs of classes whose speeds on the same GPU are known of both. Raises BadProblem.
+
+    kinds, counts   (classes,) the class in the image, and how many jobs
+    """
+    types = [gpu_type_of(column.gpu_type)[0] for column in columns]
+    known: dict[tuple[str, str], list[float]] = {}
+
+    def beside(one: str, other: str) -> list[float]:
+        if (one, other) not in known:
+            by_type = {name: sharing.speed_beside(one, other, name) for name in dict.fromkeys(types)}
+            known[one, other] = [by_type[name] for name in types]
+        return known[one, other]
+
+    may = [index for index, kind in enumerate(kinds) if sharing.classes[kind].may_pair]
+    found = []
+    for place, first in enumerate(may):
+        for second in may[place:]:
+            if first == second and counts[first] < 2:
+                continue
+            both = np.array([beside(kinds[first], kinds[second]), beside(kinds[second], kinds[first])])
+            both[:, (both <= 0).any(axis=0)] = 0.0
+            if both.any():
+                found.append(PairSpeeds(first, second, both))
+        if len(found) > PAIRS_MAX:
+            raise BadProblem(f"{len(may)} classes of jobs make too many pairs: the most are {PAIRS_MAX}")
+    return tuple(found)
 
 
 def _by_class(name: str, one: SharedClass, count: int) -> JobClass:
@@ -142,6 +178,10 @@ def entity_weights_of(sharing: Sharing, tenants: Tenants) -> dict[str, int]:
     return found | sharing.settings.entity_weights
 
 
+def _micro(speed: float) -> int:
+    return round(speed * MICRO_STEPS)
+
+
 def _asked_class(one: JobClass, speeds: Sequence[float]) -> AskedClass:
     return AskedClass(
         one.name,
@@ -149,7 +189,7 @@ def _asked_class(one: JobClass, speeds: Sequence[float]) -> AskedClass:
         one.count,
         round(one.weight * WEIGHT),
         one.entity,
-        tuple(round(speed * MICRO_STEPS) for speed in speeds),
+        tuple(map(_micro, speeds)),
         one.order,
         round(one.steps),
         round(one.age * SECOND),
@@ -165,7 +205,7 @@ def asked_of(
     expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
     can_run: CanRun = anywhere,
 ) -> AskedShares | None:
-    """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve. Arguments as above."""
+    """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve. Raises BadProblem."""
     policy = sharing.settings.policy
     is_by_job = policy not in POLICIES or POLICIES[policy].is_by_job
     weights = entity_weights_of(sharing, tenants)
@@ -175,6 +215,7 @@ def asked_of(
         tuple(sharing.jobs),
         now,
         is_by_job=is_by_job,
+        has_pairs=sharing.settings.has_pairs,
         can_run=can_run,
         entity_weights=weights,
         expected=expected,
@@ -183,6 +224,10 @@ def asked_of(
         return None
     problem = pooled.problem
     classes = tuple(map(_asked_class, problem.classes, problem.speeds.tolist()))
+    pairs = tuple(
+        AskedPair(pair.first, pair.second, *(tuple(map(_micro, row)) for row in pair.speeds.tolist()))
+        for pair in problem.pairs
+    )
     index = {column.name: place for place, column in enumerate(columns)}
     last = tuple(
         ClassShares(
@@ -205,6 +250,7 @@ def asked_of(
         classes,
         tuple(sorted(weights.items())),
         last,
+        pairs,
     )
 
 
@@ -253,8 +299,6 @@ def problems_of_settings(settings: SharingSettings) -> list[str]:
         found.append(f"round_span: it is not between {least} s and {most} s")
     if not 0 <= settings.stay <= MOST:
         found.append(f"stay: it is not between 0 and {LAG_MAX:g} rounds")
-    if settings.has_pairs:
-        found.append("has_pairs: two jobs cannot share the same GPUs yet")
     if len(settings.entity_weights) > ENTITIES_MAX:
         found.append(f"entity_weights: {ENTITIES_MAX} are the most")
     if any(not 0 < weight <= WEIGHT_MAX for weight in settings.entity_weights.values()):
@@ -267,7 +311,8 @@ def facts_of_shares(event: SharesSet) -> tuple[SharesSet, ...]:
     parts: list[list[ClassShares]] = [[]]
     size = 0
     for one in event.shares.classes:
-        mine = len(one.name.encode()) + SHARE_BYTES * (1 + len(one.shares))
+        mine = len(one.name.encode()) + SHARE_BYTES * (1 + len(one.shares) + len(one.beside))
+        mine += sum(len(name.encode()) for _, name, _ in one.beside)
         if parts[-1] and size + mine > FACT_BYTES_MAX // 2:
             parts.append([])
             size = 0
@@ -291,13 +336,14 @@ def problems_of_shares(sharing: Sharing, shares: PoolShares) -> list[str]:
     for one in shares.classes:
         job = sharing.jobs.get(WorkloadId(one.name))
         kind = sharing.classes.get(one.name if job is None else job.kind)
-        if any(not 0 <= column < len(shares.columns) or share < 0 for column, share in one.shares):
+        mine = (*one.shares, *((column, share) for column, _, share in one.beside))
+        if any(not 0 <= column < len(shares.columns) or share < 0 for column, share in mine):
             return [f"{one.name}: a share is less than nothing, or in no column"]
-        if sum(share for _, share in one.shares) > WHOLE:
+        if sum(share for _, share in mine) > WHOLE:
             found.append(f"{one.name}: it has more than all of its time")
         if kind is None:
             continue
-        for column, share in one.shares:
+        for column, share in mine:
             if share and not kind.takes(shares.columns[column]):
                 found.append(f"{one.name}: it does not run in {shares.columns[column].name}")
     return found[:PROBLEMS_MAX]

@@ -21,6 +21,7 @@ from core.nouns.limits import (
     ISOLATION_MAX,
     ISOLATION_MIN,
     KEY_LENGTH_MAX,
+    MODELS_BESIDE_MAX,
     NAME_LENGTH_MAX,
     NAMED_ZONES_MAX,
     NEED_MAX,
@@ -202,6 +203,12 @@ def _problems_of_share(spec: WorkloadSpec) -> list[str]:
         found.append(f"share.speeds: {GPU_TYPES_MAX} types are the most that can be named")
     if any(not 0 < speed <= NEED_MAX for speed in share.speeds.values()):
         found.append("share.speeds: each must be more than 0, and a number that can be held")
+    if len(share.beside) > MODELS_BESIDE_MAX:
+        found.append(f"share.beside: {MODELS_BESIDE_MAX} models are the most that can be named")
+    if any(not 0 < part <= WHOLE for part in share.beside.values()):
+        found.append("share.beside: each must be more than 0, and 1 at most")
+    if not all(_NAME.fullmatch(name) and len(name) <= NAME_LENGTH_MAX for name in share.beside):
+        found.append(f"share.beside: a model is 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
     if not 0 <= share.steps <= NEED_MAX:
         found.append(f"share.steps: {share.steps} is not between 0 and {NEED_MAX}")
     if not 0 < share.weight <= WEIGHT_MAX:

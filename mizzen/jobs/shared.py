@@ -4,14 +4,14 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from core.nouns.sharing import MICRO_STEPS, WEIGHT, ShareSpec
+from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE, ShareSpec
 from core.nouns.workload import NEVER, Kind, WorkloadSpec
 from core.sharing.classes import model_of
 from mizzen.jobs.section import Section, one
 from mizzen.jobs.values import Unreadable, decimal_of, name_of, span_of, whole_of
 from runtime.yaml_tree import shown
 
-OF_SHARE = ("model", "speeds", "steps", "weight", "entity", "slo")
+OF_SHARE = ("model", "speeds", "steps", "weight", "entity", "slo", "beside")
 MAY_SHARE = (Kind.TRAINING, Kind.BATCH)
 """Kinds that can be stopped round after round."""
 SPEED_DIGITS = len(str(MICRO_STEPS)) - 1
@@ -21,7 +21,7 @@ WEIGHT_DIGITS = len(str(WEIGHT)) - 1
 def read_share(section: Section) -> ShareSpec:
     """Return what the section says."""
     default = ShareSpec()
-    speeds = section.section("speeds")
+    speeds, beside = section.section("speeds"), section.section("beside")
     return ShareSpec(
         model=section.read("model", one(name_of), default.model),
         speeds=read_speeds(speeds) if speeds is not None else {},
@@ -29,12 +29,18 @@ def read_share(section: Section) -> ShareSpec:
         weight=section.read("weight", one(_weight), default.weight),
         entity=section.read("entity", one(name_of), default.entity),
         within=section.read("slo", one(span_of), NEVER),
+        beside=read_beside(beside) if beside is not None else {},
     )
 
 
 def read_speeds(section: Section) -> dict[str, int]:
     """Return millionths of a step in a second, by GPU type."""
     return section.values(one(_speed), MICRO_STEPS)
+
+
+def read_beside(section: Section) -> dict[str, int]:
+    """Return millionths of its speed that a job keeps beside a job of a model, by model."""
+    return section.values(one(_part), WHOLE)
 
 
 def shared_kind(top: Section, kind: Kind) -> Kind:
@@ -65,6 +71,13 @@ def _speed(text: str) -> int:
     if not speed:
         raise Unreadable(f"{shown(text)} is no speed; leave out the types on which it does not run")
     return speed
+
+
+def _part(text: str) -> int:
+    part = int(decimal_of(text, SPEED_DIGITS) * WHOLE)
+    if not 0 < part <= WHOLE:
+        raise Unreadable(f"{shown(text)} is no part of a speed; write more than 0, and 1 at most")
+    return part
 
 
 def _weight(text: str) -> int:

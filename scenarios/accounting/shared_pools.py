@@ -11,7 +11,7 @@ class SharedPools:
     """Told of each fact, in the order of its log."""
 
     def __init__(self) -> None:
-        self._rounds = self._left = self._solved = self._measured = 0
+        self._rounds = self._left = self._pairs = self._solved = self._measured = 0
         self._speeds: dict[tuple[str, str], int] = {}
         """Of emulated work by key of jobs and GPU type, millionths of a step in a second."""
         self._known: dict[tuple[str, str], int] = {}
@@ -25,12 +25,13 @@ class SharedPools:
             ):
                 key = speed_key_of(spec)
                 self._speeds |= {(key, gpu_type): speed for gpu_type, speed in spec.jobs[0].emulation.speeds}
-            case RoundBegun(leaves=leaves):
+            case RoundBegun(leaves=leaves, beside=beside):
                 self._rounds += 1
                 self._left += len(leaves)
+                self._pairs += len(beside)
             case SharesSet(shares=shares, is_more=False):
                 self._solved += shares.by != ISOLATED
-            case SpeedMeasured(speed_key=key, gpu_type=gpu_type, speed=speed):
+            case SpeedMeasured(speed_key=key, gpu_type=gpu_type, speed=speed, beside=""):
                 self._measured += 1
                 self._known[key, gpu_type] = speed
 
@@ -42,6 +43,7 @@ class SharedPools:
         return {
             "rounds": float(self._rounds),
             "round_leaves": float(self._left),
+            "pairs": float(self._pairs),
             "shares_solved": float(self._solved),
             "speeds_measured": float(self._measured),
             "speed_error_max": max(errors, default=0.0),

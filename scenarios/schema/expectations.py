@@ -69,6 +69,7 @@ FIGURES = {
     "moved_share": "of them, those that came to run where they were to go",
     "rounds": "rounds of shared pools that began",
     "round_leaves": "times that a job of a shared pool was told to leave, because another runs there in the round",
+    "pairs": "times that a job was picked to come to the GPU of another",
     "shares_solved": "times that shares of a solver were recorded",
     "speeds_measured": "times that a speed of such jobs was recorded as measured",
     "speed_error_max": "the part by which a speed that was measured last differs from the emulated one, the largest of all",

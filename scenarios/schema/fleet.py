@@ -65,11 +65,13 @@ class SharedSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     """One of core/sharing/policies/."""
     round_seconds: RoundSeconds = ROUND_SPAN / SECOND
     """From one round to the next."""
+    space_sharing: bool = False
+    """Whether two jobs may share a GPU."""
 
     @property
     def settings(self) -> SharingSettings:
         """Return the settings as the plane is told."""
-        return SharingSettings(self.policy, seconds(self.round_seconds))
+        return SharingSettings(self.policy, seconds(self.round_seconds), has_pairs=self.space_sharing)
 
 
 class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -231,6 +231,10 @@ def _with_a_lost_region(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec
     return replace(spec, workload=(load,), faults=(*spec.faults, lost, moves))
 
 
+PAIRS_SHARE = 0.5
+"""Of fleets with a shared pool and a planner, those in which two jobs may share a GPU."""
+
+
 def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
     """The same beside one or two regions whose nodes are shared in rounds, and jobs for these; half of the fleets have a planner.
 
@@ -268,6 +272,9 @@ def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec
     faults = [_draw_fault(type(fault), units, dice) for fault in spec.faults]
     if dice.random() < ROUND_CRASH_SHARE:
         faults.append(RoundCrash(times=dice.randint(1, 3)))
+    if fleet.planner and dice.random() < PAIRS_SHARE:
+        fleet = replace(fleet, shared=replace(settings, space_sharing=True))
+        jobs = replace(jobs, beside=dice.choice((0.6, 0.8, 1.0)), models=dice.randint(1, 3))
     return replace(spec, fleet=fleet, workload=(*spec.workload, jobs), faults=tuple(faults))
 
 

@@ -20,8 +20,6 @@ GPUS, GPU_WEIGHTS = (1, 2, 4, 8), (70, 10, 15, 5)
 """As the published load has them (OSDI 2020)."""
 STEPS_PER_SECOND = 10.0
 """On the slowest type."""
-SLOWEST = WHOLE // 20
-"""Millionths of its speed that a job keeps at least beside any other."""
 WEIGHTS = (1.0, 1.0, 1.0, 2.0)
 
 
@@ -31,8 +29,8 @@ class Shared(Steady, frozen=True):
     models: Annotated[int, Meta(gt=0, le=100)] = 5
     lies_share: Share = 0.0
     """Whose speeds are told wrongly: every type as fast as the fastest."""
-    partner_loss: Share = 0.0
-    """Part of its speed that a job of the last model loses beside another of that model on one GPU; pairs of earlier models lose less."""
+    beside: Share = 0.0
+    """The part of its speed that a job of one GPU keeps beside another on the same GPU, as it also tells; 0: nothing is known of that."""
 
     def problem(self, fleet: FleetSpec, path: Steps) -> FieldError | None:
         """What is wrong with it on this fleet."""
@@ -55,7 +53,7 @@ class Shared(Steady, frozen=True):
             for gpu_type, gain in zip(types, gains_of(model, len(types)), strict=True)
         }
         drawn = self.emulation(60 * self.draw_minutes(dice), dice)
-        fastest = max(speeds.values())
+        fastest, part = max(speeds.values()), round(WHOLE * self.beside)
         steps = max(1, round(drawn.work * fastest / MICRO_STEPS / SECOND))
         emulation = Emulation(
             work=Nanoseconds(-(-steps * MICRO_STEPS * SECOND // fastest)),
@@ -64,9 +62,9 @@ class Shared(Steady, frozen=True):
             stop_span=seconds(dice.uniform(1.0, 10.0) / self.compression),
             steps=steps,
             speeds=tuple(speeds.items()),
+            model=f"model-{model}",
+            beside=tuple((f"model-{other}", part) for other in range(self.models) if part),
         )
-        if self.partner_loss:
-            emulation = replace(emulation, model=name_of(model), beside=self._beside(model))
         (region, *_) = [one for one in regions if gpus_of(one) >= gpus]
         job = replace(self.job(region, gpus, emulation), gpu_type=types[0], or_types=tuple(types[1:]))
         lies = self.lies_share and dice.random() < self.lies_share
@@ -78,25 +76,10 @@ class Shared(Steady, frozen=True):
             tenant=self.draw_tenant(dice),
             kind=Kind.SHARED,
             grace=seconds(30 / self.compression),
-            share=ShareSpec(name_of(model), told, steps, weight),
+            share=ShareSpec(
+                f"model-{model}", told, steps, weight, beside=dict(emulation.beside) if gpus == 1 else {}
+            ),
         )
-
-    def _beside(self, model: int) -> tuple[tuple[str, int], ...]:
-        kept = [kept_beside(model, other, self.models, self.partner_loss) for other in range(self.models)]
-        return tuple((name_of(other), part) for other, part in enumerate(kept))
-
-
-def name_of(model: int) -> str:
-    """Return what a model is called in job files."""
-    return f"model-{model}"
-
-
-def kept_beside(model: int, other: int, models: int, loss: float) -> int:
-    """Return the millionths of its speed that a job of a model keeps beside a job of another: the later the models, the fewer.
-
-    loss   what a job of the last model loses beside another of that model, of 1
-    """
-    return max(SLOWEST, round(WHOLE * (1 - loss * (model + other + 2) / (2 * models))))
 
 
 def gains_of(model: int, types: int) -> list[float]:

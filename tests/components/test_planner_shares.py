@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from components.planner.component import Planner
 from core.effects import SolveShares
-from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
+from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.events.tenants import EntitlementSet, TenantSet
 from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkerName, WorkloadId
-from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
     RUN_TIME_DEFAULT,
@@ -201,6 +201,26 @@ def test_policy_that_reads_time_is_solved_before_each_round(start: Start) -> Non
     assert [] == asked(machine, Nanoseconds(ROUND_SPAN - SHARES_AHEAD - seconds(1)))
     (one,) = asked(machine, seconds(1))
     assert one.asked.classes[0].age > seconds(300)
+
+
+def test_planner_that_starts_again_asks_for_the_same(start: Start) -> None:
+    """G8, G32: ages, steps that are left and the shares that hold are all in the log, so that a restart changes no share."""
+    machine = a_planner(start, jobs=2)
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("finish_time"), 1))
+    (one,) = asked(machine)
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    machine.fact(
+        GLOBAL_LOG,
+        SharesSet(told.shares, policy=told.policy),
+        WorkloadAwarded(WorkloadId("w-1"), 1, US, 0, ()),
+        AttemptClosed(WorkloadId("w-1"), 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, 1, 4_000),
+        a_submission(3),
+    )
+    machine.now = Instant(machine.now + seconds(90))
+    again = machine.restart()
+    (before,), (after,) = asked(machine), asked(again)
+    assert [5_000, 9_000, 9_000] == [job.steps for job in after.asked.classes]
+    assert before.asked == after.asked
 
 
 def test_steps_that_nobody_told_are_expected(start: Start) -> None:

@@ -38,6 +38,7 @@ from mizzen.views.policies.pool_status import (
     job_rows,
     job_told,
     jobs_lines,
+    jobs_rows,
     shares_lines,
     shares_problem,
     status_lines,
@@ -47,7 +48,8 @@ from mizzen.views.policies.received_time import JobTime
 from mizzen.views.policies.round_choice import ChosenRound, Turn
 from tests.builders import US, submitted
 from tests.components.support.job_queue import W1
-from tests.components.support.shared_pool import shared
+from tests.components.support.machine import Machine
+from tests.components.support.shared_pool import A, B, a_queue_of_pairs, begun, next_round, owe, shared
 from tests.mizzen.half_plane import half_plane
 from tests.mizzen.test_rankings import Quicker
 from tests.runtime.aids import Place, virtual
@@ -134,8 +136,8 @@ async def test_policy_is_set(place: Place) -> None:
     done = await set_sharing(quicker, SharingWish(stay=0))
     assert (SharingSettings("fifo", seconds(61), 0), 3) == (done.settings, done.revision)
     assert done.settings == (await sharing_of(plane.bus)).settings
-    with pytest.raises(RequestRefused, match="has_pairs: two jobs cannot share the same GPUs yet"):
-        await set_sharing(plane.bus, SharingWish(has_pairs=True))
+    done = await set_sharing(plane.bus, SharingWish(has_pairs=True))
+    assert done.settings.has_pairs
     with pytest.raises(RequestRefused, match="round_span"):
         await set_sharing(plane.bus, SharingWish(round_span=seconds(1)))
     always: Any = Quicker(plane.bus, SetPolicy, other, TRIES_MAX)  # Any: as above
@@ -279,3 +281,24 @@ def test_steps_of_a_job_are_told(steps: int, saved: int, run_time: RunTimeTold |
         image.fold(Fact(GLOBAL_LOG, sequence, Instant(sequence), "cause", "actor", event, Instant(sequence)))
     told = job_told(image.sharing, W1, [], run_time)
     assert f"steps: {said}" == job_lines(told, None)[1]
+
+
+def test_jobs_that_share_a_gpu_are_told() -> None:
+    """With the job beside each; GPUs are counted once; shares beside others stand beside those alone."""
+    queue = a_queue_of_pairs(Machine)
+    owe(queue, (A, B, WHOLE // 2), (B, A, WHOLE // 2), (A, "", WHOLE // 4))
+    while not begun(next_round(queue)).beside:
+        pass
+    sharing = queue.state.image.sharing
+    first, second = jobs_rows(sharing)
+    assert (("w-2", "w-1"), ("us/V100", "us/V100")) == (
+        (first["beside"], second["beside"]),
+        (first["picked"], second["picked"]),
+    )
+    text = "\n".join(jobs_lines(sharing, None))
+    assert "us/V100 beside w-2" in text
+    assert "25.0% + 50.0% beside others" in "\n".join(shares_lines(sharing, None))
+    (column,) = status_of(sharing, queue.now, {})["columns"]
+    assert (1, 1) == (column["gpus"], column["picked_gpus"])
+    (row,) = job_rows(sharing, W1, None, None, queue.now)
+    assert (0.75, {B: 0.5}) == (row["target"], row["beside"])

@@ -24,7 +24,7 @@ from scenarios.workloads.mast import Mast
 from scenarios.workloads.openb import Openb
 from scenarios.workloads.philly import Philly
 from scenarios.workloads.services import Services
-from scenarios.workloads.shared import SLOWEST, Shared, gains_of, kept_beside
+from scenarios.workloads.shared import Shared, gains_of
 from scenarios.workloads.steady import Steady
 from tests.scenarios.loads import FLEET, drawn, gpus_of_all, job_of, work_seconds
 
@@ -162,23 +162,6 @@ def test_shared_jobs_run_on_any_type_of_the_pool_at_the_speeds_of_their_model() 
     problem = Shared(workloads=3, hours=3).problem(FleetSpec({"lab": regions["lab"]}), ())
     assert problem is not None
     assert "no region of the fleet has nodes there" in problem.text
-
-
-def test_shared_jobs_lose_speed_beside_others() -> None:
-    """Each says what it keeps beside every model, the last model least; nothing is said, and nothing else drawn, where none is lost."""
-    fleet = FleetSpec({"h": RegionSpec(nodes=4, gpu_type="H100", pool="shared")})
-    load = Shared(workloads=40, hours=3, models=4, partner_loss=0.6)
-    kept = {}
-    for one, alone in zip(drawn(load, fleet), drawn(replace(load, partner_loss=0.0), fleet), strict=True):
-        emulation, other = job_of(one).emulation, job_of(alone).emulation
-        assert emulation is not None
-        assert other == replace(emulation, model="", beside=())
-        assert share_of(one).model == emulation.model
-        kept[emulation.model] = dict(emulation.beside)
-    assert 4 == len(kept)
-    assert (850_000, 400_000) == (kept["model-0"]["model-0"], kept["model-3"]["model-3"])
-    assert all(kept[one][other] == kept[other][one] for one in kept for other in kept)
-    assert SLOWEST == kept_beside(3, 3, 4, 1.0)
 
 
 def test_compression_shortens_every_span() -> None:

@@ -53,13 +53,16 @@ class QueueRounds:
         """Play so many rounds; give of each the seconds that its choice took, by the core and by the wall, and its fact."""
         for _ in range(count):
             self.now = Instant((self.now // ROUND_SPAN + 1) * ROUND_SPAN)
-            gc.collect()
-            core, wall = time.process_time(), time.perf_counter()
-            decision = begin_round(self.state, self.now)
-            core, wall = time.process_time() - core, time.perf_counter() - wall
-            (begun,) = [event for event in decision.events if isinstance(event, RoundBegun)]
-            for event in decision.events:
-                self._evolve(event)
+            rounds: list[RoundBegun] = []
+            while not rounds:  # Checkpoints that were copied to another region are noted first.
+                gc.collect()
+                core, wall = time.process_time(), time.perf_counter()
+                decision = begin_round(self.state, self.now)
+                core, wall = time.process_time() - core, time.perf_counter() - wall
+                for event in decision.events:
+                    self._evolve(event)
+                rounds = [event for event in decision.events if isinstance(event, RoundBegun)]
+            (begun,) = rounds
             self._follow(begun)
             yield core, wall, begun
 

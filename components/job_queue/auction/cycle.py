@@ -14,7 +14,7 @@ region that answer at the same moment may offer the same capacity twice. A workl
 """
 
 from components.job_queue.auction.selection import PROMISING, Selection
-from components.job_queue.ordering import bring_up
+from components.job_queue.ordering import bring_up, host_of
 from components.job_queue.quota.classification import award_of
 from components.job_queue.quota.drain import excluded
 from components.job_queue.state.auctions import Auction, is_bare, settled, solicited
@@ -62,7 +62,10 @@ def begin_cycle(state: QueueState, now: Instant) -> Decision:
     messages: list[Message] = []
     for workload, auction in opened:
         row, how = state.image.workloads.rows[workload], PROMISING.how_asked(state, workload, now)
-        messages += [solicited(region, workload, auction, row, how, held_for) for region in auction.asked]
+        host = host_of(state, row)
+        messages += [
+            solicited(region, workload, auction, row, how, held_for, host) for region in auction.asked
+        ]
     events = (
         OpeningsSeen(),
         *(AuctionOpened(workload, auction) for workload, auction in opened),

@@ -298,7 +298,8 @@ def award_of(
     auction = state.auctions.open[workload]
     assert image is not None, best.region
     spec, tenants = row.spec, state.image.tenants
-    charge = held_on(spec, best.spreads, image.hardware)
+    has_pairs = state.image.sharing.settings.has_pairs
+    charge = held_on(spec, best.spreads, image.hardware, has_pairs=has_pairs)
     is_shared = (
         spec.kind is Kind.SHARED
     )  # Who has spent its budget is not picked, which is as far as a budget reaches here.

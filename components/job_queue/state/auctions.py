@@ -19,7 +19,7 @@ from core.messages.agents import BidSettled
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AUCTION_SPAN, AUCTIONS_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
@@ -317,6 +317,7 @@ def solicited(
     row: WorkloadRow,
     how: tuple[bool, bool],
     held_for: Nanoseconds,
+    beside: AttemptKey | None = None,
 ) -> SolicitBid:
     """Return the request to a region; `how` is `how_asked` of components/job_queue/reservations.py."""
     spec = row.spec
@@ -333,6 +334,7 @@ def solicited(
         spec.grace,
         *how,
         held_for,
+        beside,
     )
 
 

@@ -202,6 +202,12 @@ class RoundLooked(Note, frozen=True):
     """Idle GPUs of shared pools were given out."""
 
 
+class CopyArrived(Note, frozen=True):
+    """The checkpoint of a job of a shared pool has arrived in the region where it is picked."""
+
+    workload: WorkloadId
+
+
 class Swept(Note, frozen=True):
     """Ended workloads were swept; those in `blocked`, which a region still remembers, are looked at again later."""
 
@@ -271,6 +277,14 @@ class QueueState:
         self.fill_at: Instant | None = at
         """Time at which idle GPUs of shared pools are given out, if something has changed."""
         self.speeds = SpeedMeter()
+        self.copies_due: Agenda[WorkloadId] = Agenda()
+        """When checkpoints of jobs of shared pools have arrived in the regions where these are picked."""
+        self.copied: dict[WorkloadId, Instant] = {}
+        """When those arrived that have."""
+        self.neighbours: dict[WorkloadId, WorkloadId] = {}
+        """Of jobs that run on one GPU each the other, until the attempt of one of them is over."""
+        self.guests: dict[WorkloadId, WorkloadId] = {}
+        """Of jobs of shared pools to whose GPU another was picked to come, that other."""
         self.starts = ReservationCandidates()
         """Workloads that may get a reservation."""
 

@@ -16,6 +16,8 @@ class SpeedKey(Struct, frozen=True, order=True):
 
     jobs: str
     gpu_type: str
+    beside: str = ""
+    """The key of the jobs on the same GPU; empty: they run alone."""
 
 
 class Mark(Struct, frozen=True):
@@ -25,6 +27,8 @@ class Mark(Struct, frozen=True):
     step: int
     at: Instant
     """By the region's clock."""
+    beside: str = ""
+    """The job on the same GPU at that time, and its attempt; empty: none."""
 
 
 class SpeedMeter:
@@ -43,7 +47,7 @@ class SpeedMeter:
         0: there was none, or the speed is no number that a fact can hold.
         """
         before = self._marks.get(workload)
-        if before is None or before.epoch != mark.epoch:
+        if before is None or (before.epoch, before.beside) != (mark.epoch, mark.beside):
             self._marks[workload] = mark
             return 0
         span = mark.at - before.at

@@ -13,7 +13,7 @@ from core.messages.sharing import SharesShown
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
-from core.nouns.sharing import ISOLATED, WHOLE, SharingSettings
+from core.nouns.sharing import BESIDE, ISOLATED, WHOLE, SharingSettings, column_of_place, place_name
 from core.rules.expected_steps import steps_in
 from core.sharing.policies import POLICIES
 from mizzen.jobs.values import span_text
@@ -87,7 +87,7 @@ def status_of(
     span = sharing.settings.round_span
     used = Counter[str]()
     for workload, pick in sharing.picks.items():
-        used[pick.column] += _class_of(sharing, workload).gpus
+        used[pick.column] += 0 if pick.is_guest else _class_of(sharing, workload).gpus
     return {
         "settings": to_builtins(sharing.settings),
         "revision": sharing.revision,
@@ -171,6 +171,17 @@ def shares_rows(sharing: Sharing) -> list[dict[str, Any]]:
     return rows
 
 
+def _share_text(shares: Mapping[str, float], column: str) -> str:
+    """Return the part of its time that a job is owed in a column, and beside it the part that it is owed beside others."""
+    beside = sum(
+        share for name, share in shares.items() if BESIDE in name and column_of_place(name) == column
+    )
+    alone = shares.get(column, 0)
+    parts = [f"{alone:.1%}"] if alone or not beside else []
+    parts += [f"{beside:.1%} beside others"] if beside else []
+    return " + ".join(parts) if alone or beside else NOTHING
+
+
 def shares_lines(sharing: Sharing, width: int | None) -> list[str]:
     """Return the shares as a table, one column for each column of the pools."""
     names = [column.name for column in sharing.shares.columns]
@@ -179,7 +190,7 @@ def shares_lines(sharing: Sharing, width: int | None) -> list[str]:
             one["name"],
             str(one["gpus"]),
             str(one["jobs"]),
-            *(f"{one['shares'][name]:.1%}" if one["shares"].get(name) else NOTHING for name in names),
+            *(_share_text(one["shares"], name) for name in names),
         )
         for one in shares_rows(sharing)
     ]
@@ -194,6 +205,7 @@ def jobs_rows(sharing: Sharing) -> list[dict[str, Any]]:
             "job": workload,
             "class": job.kind,
             "picked": sharing.picks[workload].column if workload in sharing.picks else None,
+            "beside": (sharing.picks[workload].beside or None) if workload in sharing.picks else None,
             "runs": bool(workload in sharing.picks and sharing.picks[workload].counted_at),
             "owed": {column: lag / WHOLE for column, lag in sharing.lags.get(workload, {}).items()},
             "leaves": workload in sharing.leaving,
@@ -218,7 +230,7 @@ def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
             else "leaves"
             if one["leaves"]
             else "waits",
-            one["picked"] or NOTHING,
+            place_name(one["picked"] or NOTHING, one["beside"] or ""),
             _owed_text(one["owed"]),
         )
         for one in jobs_rows(sharing)
@@ -254,11 +266,16 @@ def job_rows(
                 "column": column.name,
                 "steps_per_second": sharing.speed(name, gpu_type),
                 "speed": _word_for(gpu_type, kind, measured),
-                "target": shares.get(column.name, 0) / WHOLE,
+                "target": _in_column(shares, column.name) / WHOLE,
+                "beside": {
+                    name.partition(BESIDE)[2]: share / WHOLE
+                    for name, share in shares.items()
+                    if share and BESIDE in name and column_of_place(name) == column.name
+                },
                 "received": time.received.get(column.name, 0) / span
                 if time is not None and span > 0
                 else None,
-                "lag": sharing.lags.get(workload, {}).get(column.name, 0) / WHOLE,
+                "lag": _in_column(sharing.lags.get(workload, {}), column.name) / WHOLE,
                 "turn": turns.index(mine) + 1 if mine in turns else None,
                 "turns": len(turns),
                 "picked": workload in sharing.picks and sharing.picks[workload].column == column.name,
@@ -326,6 +343,11 @@ def job_lines(told: dict[str, Any], width: int | None) -> list[str]:
 def _owed_text(owed: dict[str, float]) -> str:
     parts: Sequence[str] = [f"{column} {rounds:+.2f}" for column, rounds in sorted(owed.items()) if rounds]
     return ", ".join(parts) or NOTHING
+
+
+def _in_column(by_place: Mapping[str, int], column: str) -> int:
+    """Return the sum over the places of a column: alone, and beside jobs of each class."""
+    return sum(value for name, value in by_place.items() if column_of_place(name) == column)
 
 
 def _word_for(gpu_type: str, kind: SharedClass, measured: Measured | None) -> str:

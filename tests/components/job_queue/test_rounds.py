@@ -32,7 +32,7 @@ from core.nouns.instant import Instant, seconds
 from core.nouns.reasons import Reason
 from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause, WorkloadSpec
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
 from core.sharing.accounts import PATIENCE
 from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, amount, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start, a_job_queue, submit
@@ -70,7 +70,10 @@ def test_job_is_picked_at_once_where_its_pool_is(start: Start) -> None:
 
 
 def test_two_jobs_take_turns_on_one_gpu(start: Start) -> None:
-    """G22: who waits is not asked for; each has every second stretch of rounds, as many rounds as the other within the credit for staying."""
+    """G22, G24: who waits is not asked for, and no job before the attempt that has the GPU is over.
+
+    Each has every second stretch of rounds, as many rounds as the other within the credit for staying.
+    """
     queue = a_pool_queue(start)
     submit(queue, shared(1))
     starts(queue, queue.wake(), W1)
@@ -371,3 +374,22 @@ def test_job_that_comes_to_an_empty_pool_begins_no_round(start: Start) -> None:
     decision = queue.wake()
     assert [PicksAdded] == [type(one) for one in facts(decision) if isinstance(one, PicksAdded | RoundBegun)]
     assert queue.now // ROUND_SPAN + 1 == begun(next_round(queue)).number
+
+
+def test_job_whose_node_is_lost_waits_for_its_turn_again(start: Start) -> None:
+    """G25: it keeps its pick and goes on from its checkpoint; who cannot be started five times ends."""
+    queue = a_pool_queue(start, pool_nodes(2))
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.NODE_LOST))
+    opened = queue.wake()
+    assert [W1] == [one.workload for one in said(opened, SolicitBid)]
+    for epoch in range(2, 8):
+        starts(queue, opened, W1, epoch=epoch)
+        queue.fact(US_LOG, AttemptEnded(*attempt(W1, epoch), EndCause.START_FAILED))
+        opened = queue.wake()
+        row = queue.state.image.workloads.rows[W1]
+        if row.phase.is_terminal:
+            break
+    assert (Phase.FAILED, 6) == (row.phase, row.starts_failed)
+    assert W1 not in queue.state.image.sharing.jobs

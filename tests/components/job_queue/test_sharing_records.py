@@ -66,7 +66,6 @@ def test_settings_are_set_once(start: Start) -> None:
         ({"round_span": seconds(1)}, "round_span"),
         ({"round_span": seconds(100_000)}, "round_span"),
         ({"stay": -1}, "stay"),
-        ({"has_pairs": True}, "has_pairs"),
         ({"entity_weights": {"a": 0}}, "entity_weights"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A queue over a region of ordinary nodes and one of a shared pool, and jobs of that pool."""
+"""A queue over a region of ordinary nodes and one of a shared pool, jobs of that pool, and pairs of them on one GPU."""
 
 from collections import Counter
 from typing import Any
@@ -11,6 +11,7 @@ from core.events.region import AttemptEnded, ClaimGranted, GangStarted, NodesJoi
 from core.events.sharing import PicksAdded, RoundBegun
 from core.messages.broker import SolicitBid
 from core.messages.queue import Bid
+from core.messages.sharing import SetPolicy, SetShares
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, seconds
@@ -18,10 +19,11 @@ from core.nouns.operation import ROUND
 from core.nouns.placement import View
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import Amount
-from core.nouns.sharing import ROUND_SPAN, ShareSpec
+from core.nouns.sharing import ROUND_SPAN, ClassShares, PoolShares, ShareColumn, ShareSpec, SharingSettings
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
+from core.sharing.classes import class_of
 from tests.builders import US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt
-from tests.components.support.job_queue import Start, a_job_queue
+from tests.components.support.job_queue import Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.matching import facts, said
 
@@ -116,3 +118,41 @@ def picked(decision: Decision) -> list[WorkloadId]:
     return [
         job for event in facts(decision) if isinstance(event, RoundBegun | PicksAdded) for job in event.joins
     ]
+
+
+# Pairs.
+
+A, B, C = (class_of(shared(model=model)) for model in "abc")
+Queue = Machine[Any]  # Any: a queue's state
+
+
+def a_queue_of_pairs(start: Start, models: str = "ab", gpus: int = 1) -> Queue:
+    """Jobs of these models, of which the first run alone on the GPUs that there are; two may share one."""
+    queue = a_pool_queue(start, pool_nodes(gpus))
+    queue.hear(SetPolicy(SharingSettings(has_pairs=True), 0))
+    for number, model in enumerate(models, 1):
+        submit(queue, shared(number, model=model))
+    starts(queue, queue.wake(), *(f"w-{number}" for number in range(1, gpus + 1)))
+    return queue
+
+
+def owe(queue: Queue, *owed: tuple[str, str, int], gpus: int = 1) -> None:
+    """Shares arrive: of each class beside another, or alone where none is named."""
+    classes: dict[str, ClassShares] = {}
+    for name, beside, share in owed:
+        one = classes.get(name, ClassShares(name, ()))
+        classes[name] = (
+            replace(one, beside=(*one.beside, (0, beside, share)))
+            if beside
+            else replace(one, shares=((0, share),))
+        )
+    sharing = queue.state.image.sharing
+    shares = PoolShares(
+        sharing.shares.revision + 1,
+        (ShareColumn(US, "V100"),),
+        (gpus,),
+        tuple(classes.values()),
+        "highs",
+        sharing.changes,
+    )
+    assert facts(queue.hear(SetShares(shares, "max_min", 0)))
