@@ -7,7 +7,8 @@ Of an attempt's GPU-seconds are `starting` those until all ranks were up, `set_u
 that a checkpoint or the workload's end made safe, `stopping` those from the order to stop, and `lost` what is left: it has to be
 done again, or was done for nothing. What runs still counts as useful. Of an emulated task the log says how long its set-up takes
 and how far a checkpoint is; a program's set-up is not known and counts as work, and its work is safe as of the checkpoint's fact.
-A gang counts with the GPUs that it was granted, also where it grew or shrank later.
+A gang counts with the GPUs that it was granted, also where it grew or shrank later; the GPU of a pair counts as its host's, until it
+passes to the guest.
 """
 
 from collections.abc import Container, Iterable
@@ -25,16 +26,18 @@ from core.events.region import (
     NodesReturned,
     StopOrdered,
 )
-from core.fact import Fact
+from core.fact import Event, Fact, Note
 from core.figures.spans import Spans
 from core.images.region import RegionImage
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import MILLISECOND, Instant
 from core.nouns.placement import Claim, gpu_milli_of, nodes_of
 from core.nouns.workload import EndCause
 
 STEP = MILLISECOND
 """Progress in one step of an emulated task (runtime/spool.py)."""
+NEVER = 1 << 62
+"""Later than every instant."""
 OF_MANY = (NodesJoined, NodesLost, NodesReturned, DomainLost, NodesClosed, NodesOpened, ScopeJoined)
 """After which all nodes are looked at."""
 
@@ -53,6 +56,8 @@ class Attempt(Struct):
     """What it did before is safe."""
     stopped_at: int = 0
     ended_at: int = 0
+    holds_from: int = 0
+    """Since when its GPUs are its own; `NEVER`: it is a guest."""
 
     @property
     def works_from(self) -> int:
@@ -81,7 +86,7 @@ class Use(Struct):
         safe = works_from if is_wasted else min(safe, stopped)
 
         def of(begin: int, finish: int) -> int:
-            return one.gpu_milli * max(0, min(finish, until) - max(begin, since))
+            return one.gpu_milli * max(0, min(finish, until) - max(begin, since, one.holds_from))
 
         up = min(stopped, one.started_at or stopped)
         self.starting += of(one.granted_at, up)
@@ -119,7 +124,7 @@ class Rates:
             if isinstance(event, ClaimRevised):
                 moved = [node for one in event.moves for node in (one.node_from, one.node_to) if node >= 0]
                 nodes = sorted({*nodes, *moved})
-        before = self._sums(nodes)
+        before, heir = self._sums(nodes), self._heir(event)
         self._image.fold(fact)
         after = self._sums(nodes)
         if nodes is None:
@@ -130,6 +135,15 @@ class Rates:
         if before != after:
             self.spans.put(fact.at, (self._available, self._allocated))
         self._follow(fact)
+        if heir is not None:
+            self._live[heir].holds_from = fact.at
+
+    def _heir(self, event: Event | Note) -> AttemptKey | None:
+        """Return the guest to which a device passes by an event."""
+        if not isinstance(event, AttemptEnded):
+            return None
+        held = self._image.capacity.holding(event.workload, event.epoch)
+        return held.guest if held is not None else None
 
     def add_use(self, use: Use, until: Instant, wasted: Container[WorkloadId] = ()) -> None:
         """What became of all that was allocated until then.
@@ -154,6 +168,9 @@ class Rates:
         match fact.event:
             case ClaimGranted(workload=workload, epoch=epoch, claim=claim):
                 one = attempt_of(workload, claim, fact.at)
+                held = self._image.capacity.holding(workload, epoch)
+                if held is not None and held.claim.beside is not None:
+                    one.holds_from = NEVER
                 self._live[workload, epoch] = one
                 self.attempts.append(one)
             case GangStarted(workload=workload, epoch=epoch):

@@ -563,7 +563,7 @@ NAMED_ZONES_MAX = 100
 DATASETS_READ_MAX = 64
 """By one workload: some are kept of each of its family's newest runs."""
 GPU_TYPES_MAX = 16
-BESIDE_MAX = 64
+BESIDE_MAX = 100
 """Models of which an emulated job says how fast it is beside them."""
 ROUND_DEADLINE_MAX: Nanoseconds = seconds(60)
 """From the order on in which a job that is not picked for a round is stopped unasked (Gavel: 60 s after the round's end)."""

@@ -58,6 +58,8 @@ class AttemptAccount(Struct):
     """Since when its work is not safe: its start, or the last checkpoint that counted."""
     safe_seconds: float = 0.0
     """For which it ran until then."""
+    is_guest: bool = False
+    """It lies on its host's device, which counts as held once: by the host."""
 
     @property
     def gpus(self) -> float:
@@ -105,6 +107,8 @@ class Accounting:
         """GPU-seconds that ran and do not count, by the cause of the attempt's end."""
         self.start_seconds: dict[WorkloadId, float] = {}
         """How long each waited until all its ranks were up for the first time."""
+        self._guests: dict[AttemptKey, AttemptAccount] = {}
+        """By host, the newest guest on its device."""
         self._held_seconds = 0.0
         self._useful_seconds = 0.0
         """Of workloads that have completed."""
@@ -134,6 +138,9 @@ class Accounting:
             case ClaimGranted(workload=workload, epoch=epoch, claim=claim):
                 self._count_claim(claim.claim)
                 granted = AttemptAccount(region_of(fact.log), epoch, claim, at, held_since=at)
+                if claim.beside is not None:
+                    granted.is_guest = True
+                    self._guests[claim.beside] = granted
                 self.attempts.setdefault(workload, []).append(granted)
             case GangStarted(workload=workload, epoch=epoch):
                 self._start(workload, at)
@@ -152,6 +159,7 @@ class Accounting:
             case AttemptEnded(workload=workload, epoch=epoch):
                 for account in self._live(fact, workload, epoch):
                     self._end(account, fact.event, at)
+                self._pass_on((workload, epoch), at)
             case AttemptClosed(workload=workload, phase=phase, cause=cause) if phase.is_terminal:
                 self._close(workload, phase, cause, at)
             case WorkloadCancelled(workload=workload):
@@ -294,9 +302,16 @@ class Accounting:
         workload = account.claim.workload
         self._safe_seconds[workload] = self._safe_seconds.get(workload, 0.0) + account.safe_work()
 
+    def _pass_on(self, host: AttemptKey, at: float) -> None:
+        """The device of an attempt that has ended is its guest's, if it has one."""
+        guest = self._guests.pop(host, None)
+        if guest is not None and guest.ended_at is None:
+            guest.is_guest, guest.held_since = False, at
+
     def _hold_until(self, account: AttemptAccount, at: float) -> None:
         """It held as much as it does until now."""
-        self._held_seconds += account.gpus * (at - account.held_since)
+        if not account.is_guest:
+            self._held_seconds += account.gpus * (at - account.held_since)
         account.held_since = at
 
     def _close(self, workload: WorkloadId, phase: Phase, cause: EndCause, at: float) -> None:

@@ -58,6 +58,7 @@ from tests.builders import (
     opened,
     submitted,
 )
+from tests.components.support.shared_pool import pool_nodes
 
 Step = tuple[LogName, Event] | Callable[[AuditorState], None]
 """The next fact of a log, or something that is changed in the auditor's images behind its back."""
@@ -76,6 +77,8 @@ GRANTED: tuple[Step, ...] = (AWARDED, (EU_LOG, granted(CLAIM)))
 SERVICE = replace(CLAIM, kind=Kind.SERVICE, control=ControlSpec("shards"))
 SHARED = replace(a_spec(kind=Kind.SHARED), share=ShareSpec("m"))
 COLUMN = ShareColumn(EU, "H100")
+POOL: Step = (EU_LOG, pool_nodes(1, 1, "H100", first=8))
+POOLED = a_claim("w-1", placed={8: 1}, award_sequence=4, kind=Kind.SHARED)
 PARTS = a_claim("w-1", jobs=(a_job(1, 0.6),), spreads=(a_spread({0: 1}),), award_sequence=4)
 
 
@@ -100,6 +103,13 @@ def held_more(state: AuditorState) -> None:
 def overcommitted(state: AuditorState) -> None:
     """More of a shared device is held than there is."""
     state.regions[EU].capacity.devices.by_node[0].used = {0: 1200}
+
+
+def torn(state: AuditorState) -> None:
+    """A host does not know its guest."""
+    host = state.regions[EU].capacity.holding(W1, 1)
+    assert host is not None
+    host.guest = None
 
 
 def closed_once_more(state: AuditorState) -> None:
@@ -228,6 +238,24 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
             *GRANTED,
             (GLOBAL_LOG, WorkloadAwarded(W1, 2, US, 0, ())),
             (US_LOG, granted(a_claim("w-1", 2, award_sequence=5))),
+        ),
+    ),
+    "check_pair_fact": (
+        1,
+        "w-1.1: granted beside w-2.1, which holds nothing",
+        (POOL, AWARDED, (EU_LOG, granted(replace(POOLED, beside=attempt("w-2"))))),
+    ),
+    "check_pairs": (
+        1,
+        "w-2.1: lies beside w-1.1, which is not its host",
+        (
+            POOL,
+            AWARDED,
+            (EU_LOG, granted(POOLED)),
+            (GLOBAL_LOG, submitted(2)),
+            (GLOBAL_LOG, WorkloadAwarded(W2, 1, EU, 0, ())),
+            (EU_LOG, granted(replace(POOLED, workload=W2, award_sequence=6, beside=attempt()))),
+            torn,
         ),
     ),
     "check_preemption_fact": (

@@ -35,7 +35,7 @@ from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkerName, Work
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.tenant import OVER_LEVEL, Entitlement, TenantSettings
-from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, WorkloadSpec
+from core.nouns.workload import Emulation, EndCause, JobSpec, Kind, Phase, WorkloadSpec
 from tests.builders import (
     EU,
     EU_LOG,
@@ -134,6 +134,25 @@ def test_gpu_time_is_split_by_its_use() -> None:
     use = Use()
     rates_of(*story[:2], (605.0, AttemptEnded(*attempt(), EndCause.COMPLETED))).add_use(use, at(2_000), ())
     assert (16 * 500, 0) == (use.useful / SECOND / 1_000, use.lost)
+
+
+def test_gpu_time_of_a_pair_is_that_of_one_gpu() -> None:
+    """It is the host's use until the host ends, and then the guest's: they add up to what is allocated."""
+    job = replace(a_job(1, 1), emulation=Emulation(seconds(10_000)))
+    host, guest = (a_claim(name, jobs=(job,), kind=Kind.SHARED) for name in ("w-1", "w-2"))
+    story = [
+        (0.0, granted(host)),
+        (5.0, GangStarted(*attempt())),
+        (10.0, granted(replace(guest, beside=attempt()))),
+        (15.0, GangStarted(*attempt("w-2"))),
+        (100.0, AttemptEnded(*attempt(), EndCause.COMPLETED)),
+    ]
+    for until, useful in ((80, 75), (150, 145)):
+        rates, use = rates_of(*(one for one in story if one[0] <= until)), Use()
+        rates.add_use(use, at(until), ())
+        rates.spans.until(at(until))
+        assert useful == use.useful / SECOND / 1_000
+        assert rates.spans.total(1) == sum(getattr(use, name) for name in Use.__struct_fields__)
 
 
 def awarded(

@@ -210,7 +210,7 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
                 "standing still": (("bert", 0),),
                 "faster": (("bert", 1_000_001),),
                 "one twice": (("bert", 1), ("bert", 2)),
-                "too many": tuple((f"m{number}", 1) for number in range(65)),
+                "too many": tuple((f"m{number}", 1) for number in range(101)),
                 "a long name": (("x" * 129, 1),),
             }.items()
         ),

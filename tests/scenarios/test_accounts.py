@@ -79,6 +79,16 @@ def test_completed_work_counts_whole_and_the_wait_for_a_slow_device_does_not() -
     assert 0.5 == accounts.figures(121)["goodput_ratio"]
 
 
+def test_device_of_a_pair_is_held_once() -> None:
+    """By the host, and from its end on by the guest; a guest that ends first held nothing."""
+    host, guest = attempt("w-1"), attempt("w-2")
+    lent = granted(replace(a_claim(*guest, jobs=(a_gang(),)), beside=host))
+    ends = [AttemptEnded(*key, EndCause.ROUND_OVER) for key in (host, guest)]
+    for story in (((30.0, ends[0]), (70.0, ends[1])), ((30.0, ends[1]), (70.0, ends[0]))):
+        accounts = accounts_of((0.0, a_grant()), (10.0, lent), *story)
+        assert 70.0 * GPUS == accounts.figures(80)["gpu_seconds_held"]
+
+
 def test_tries_of_claims_are_counted_to_the_last() -> None:
     """A grant at the third try, and an award that was given back after ten in vain: twelve conflicts of thirteen claims."""
     third = replace(a_claim("w-1", 1, jobs=(a_gang(),)), claim=ClaimId("w-1.1.a0.3"))
