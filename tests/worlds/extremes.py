@@ -26,7 +26,7 @@ from core.nouns.limits import (
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
-from core.nouns.sharing import ShareSpec
+from core.nouns.sharing import WHOLE, ShareSpec
 from core.nouns.workload import (
     Emulation,
     Extent,
@@ -60,6 +60,8 @@ OF_EMULATION: Values = {
     "set_up": SPANS,
     "steps": (0, 1, 1_000, NEED_MAX, *BEYOND),
     "speeds": ((), (("H100", 1),), (("H100", 1_000_000), ("A100", NEED_MAX)), (("H100", NEED_MAX + 1),)),
+    "model": ("", "m", LONGEST, "?"),
+    "beside": ((), (("m", 1),), (("m", WHOLE), (LONGEST, 1)), (("m", 0),), (("m", WHOLE + 1),)),
 }
 OF_PROGRAM: Values = {
     "run": ("true", "x" * 1_000),
@@ -114,6 +116,8 @@ OF_WORKLOAD: Values = {
         ShareSpec(LONGEST, {"H100": 1}, NEED_MAX, 1, LONGEST, Nanoseconds(SPAN_MAX)),
         ShareSpec("m", {"H100": NEED_MAX}, 1, WEIGHT_MAX, "e", Nanoseconds(1)),
         ShareSpec("m", {"K80": 0}, NEED_MAX + 1, 0, "?", Nanoseconds(-1)),
+        ShareSpec("m", beside={LONGEST: 1, "m": WHOLE}),
+        ShareSpec("m", beside={"?": 0, "m": WHOLE + 1}),
     ),
 }
 PARTS: dict[type[Struct], Values] = {

@@ -18,7 +18,7 @@ from components import (
 from components.job_queue.retention import sweep_due
 from components.job_queue.state.auctions import SLOW_FACTOR
 from core.effects import SolveShares
-from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
+from core.events.queue import AttemptClosed, CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.events.sharing import SharesSet
 from core.events.starts import StartPromised, StartReserved, StartUnreserved
@@ -93,7 +93,7 @@ from core.nouns.sharing import PoolShares, SharingSettings
 from core.nouns.solved_from import SolvedFrom
 from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Kind
+from core.nouns.workload import EndCause, Kind, Phase
 from tests.builders import (
     EU,
     EU_LOG,
@@ -188,6 +188,11 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SubmitWorkload(shared(), "ada", "key-shared"))
     machine.hear(SetPolicy(SharingSettings("max_throughput"), 0))
     machine.hear(SetShares(PoolShares(1), "max_throughput", 1))
+    machine.wake()
+    (pooled,) = machine.state.image.sharing.picks
+    awarded = WorkloadAwarded(pooled, 1, EU, 0, ())
+    saved = AttemptClosed(pooled, 1, EndCause.ROUND_OVER, Phase.PENDING, EU, 1, 1, 5)
+    machine.fact(GLOBAL_LOG, awarded, saved)
     machine.wake()
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()
