@@ -37,7 +37,7 @@ from bench.support.sharing.tables import GAVEL_TYPES, has_gavel
 from core.sharing.jobs import SharingJob
 
 HOURS_MAX = 200.0
-QUICK_JOBS, QUICK_LENGTH = 60, 0.1
+QUICK_JOBS, QUICK_LENGTH = 40, 0.5
 """Of the trace, and the part of their steps that they make."""
 STAND_IN = Load(96 / 12.9, 96, 0, 96, has_widths=True)
 REGION = "here"
