@@ -153,6 +153,20 @@ def test_held_job_gives_up_its_pick(start: Start) -> None:
     assert W2 == asked
 
 
+def test_job_on_hold_does_not_keep_others_from_taking_turns(start: Start) -> None:
+    """It is owed its share all the same, and gets none: two like jobs share the GPU as long as it lasts."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    queue.hear(HoldWorkload(W1, 0))
+    submit(queue, shared(2))
+    starts(queue, queue.wake(), W2)
+    submit(queue, shared(3))
+    queue.wake()
+    ran, _ = take_turns(queue, W2, 120)
+    assert W1 not in ran
+    assert min(ran[W2], ran[W3]) >= 40
+
+
 def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) -> None:
     """A class that was on hold when the queue gave out equal parts has its own at the next boundary, and all others keep theirs."""
     queue = a_pool_queue(start)
