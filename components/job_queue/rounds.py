@@ -162,10 +162,11 @@ def note_round(state: QueueState, fact: Fact) -> bool:
 # What a choice reads.
 
 
-def columns_of(state: QueueState) -> dict[ShareColumn, int]:
+def columns_of(state: QueueState, *, is_as_told: bool = True) -> dict[ShareColumn, int]:
     """Return the GPUs of each column of the shared pools of regions that are heard: as told with the shares, or else all there are."""
     found: dict[ShareColumn, int] = {}
-    told = dict(zip(state.image.sharing.shares.columns, state.image.sharing.shares.gpus, strict=True))
+    shares = state.image.sharing.shares
+    told = dict(zip(shares.columns, shares.gpus, strict=True)) if is_as_told else {}
     for region, image in sorted(state.regions.items()):
         if image is None or state.silent.get(region, True) or region in state.image.regions.abandoned:
             continue
@@ -248,17 +249,20 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
 
 
 def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
-    """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing."""
-    sharing, columns = state.image.sharing, columns_of(state)
+    """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing.
+
+    Where no solver was asked, nodes that have joined or left since are reason enough.
+    """
+    sharing, shares = state.image.sharing, state.image.sharing.shares
+    is_solved = shares.by not in ("", ISOLATED)
+    columns = columns_of(state, is_as_told=is_solved)
     pooled = _pooled(state, columns, now)
-    is_solved = sharing.shares.by not in ("", ISOLATED)
     if is_solved:
         lacking = [not all(map(sharing.has_targets, members)) for members in pooled.members]
     else:
-        lacking = [
-            sharing.isolated_at != sharing.changes or not sharing.has_targets(members[0])
-            for members in pooled.members
-        ]
+        there = dict(zip(shares.columns, shares.gpus, strict=True))
+        is_old = sharing.isolated_at != sharing.changes or there != columns
+        lacking = [is_old or not sharing.has_targets(members[0]) for members in pooled.members]
     if not any(lacking):
         return None
     equal = equal_parts(pooled.problem).alone.tolist()
@@ -267,7 +271,7 @@ def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
         for one, row, is_lacking in zip(pooled.problem.classes, equal, lacking, strict=True)
         if is_lacking or not is_solved
     )
-    revision, gpus = sharing.shares.revision, tuple(columns.values())
+    revision, gpus = shares.revision, tuple(columns.values())
     # Shares that a solver found stand, and are replaced by the next that it finds: these are only added.
-    shares = PoolShares(revision if is_solved else revision + 1, tuple(columns), gpus, classes, ISOLATED)
-    return SharesSet(shares, is_more=is_solved, policy=sharing.settings.policy if is_solved else ISOLATED)
+    found = PoolShares(revision if is_solved else revision + 1, tuple(columns), gpus, classes, ISOLATED)
+    return SharesSet(found, is_more=is_solved, policy=sharing.settings.policy if is_solved else ISOLATED)

@@ -181,6 +181,20 @@ def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) ->
     assert targets(W1) == targets(W2)
 
 
+def test_nodes_that_join_are_shared_where_no_planner_tells(start: Start) -> None:
+    """From the next round on; the equal parts are of all GPUs that are there."""
+    queue = a_pool_queue(start)
+    for number in (1, 2, 3):
+        submit(queue, shared(number))
+    starts(queue, queue.wake(), W1)
+    next_round(queue)
+    queue.fact(US_LOG, pool_nodes(2, first=1))
+    assert [W2, W3] == picked(next_round(queue))
+    shares = queue.state.image.sharing.shares
+    assert ((3,), {f"{US}/V100": WHOLE}) == (shares.gpus, queue.state.image.sharing.targets_of(W2))
+    assert [] == [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
+
+
 def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> None:
     """A planner gave a task of two GPUs all of its time on nodes of one: it runs where it can, on GPUs that are idle."""
     queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
