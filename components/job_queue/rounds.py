@@ -33,6 +33,7 @@ from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
 from core.rules.shared_pools import Pooled, equal_parts, facts_of_shares
 from core.rules.shared_rounds import Scene, choice_of, owed_at, pooled_of, scene_of
+from core.rules.submission import types_that_hold
 from core.sharing.rounds import filled
 
 
@@ -223,7 +224,13 @@ def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant)
     specs = {state.image.sharing.jobs[workload].kind: row.spec for workload, row in jobs.items()}
 
     def can_run(kind: str, column: ShareColumn) -> bool:
-        return why_not_asked(state, column.region, specs[kind], 0) is None
+        image = state.regions[column.region]
+        assert image is not None, column
+        (job,) = specs[kind].jobs
+        rows = {column.gpu_type: image.hardware.shared[column.gpu_type]}
+        return (
+            bool(types_that_hold(job, rows)) and why_not_asked(state, column.region, specs[kind], 0) is None
+        )
 
     return pooled_of(state.image.sharing, columns, tuple(jobs), now, can_run)
 
@@ -251,14 +258,21 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
 def _missing_shares(state: QueueState, now: Instant) -> SharesSet | None:
     """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing.
 
-    Where no solver was asked, nodes that have joined or left since are reason enough.
+    A class lacks shares too if a planner gave it some in a column where its jobs do not fit: they would be owed for ever there. Where no
+    solver was asked, nodes that have joined or left since are reason enough.
     """
     sharing, shares = state.image.sharing, state.image.sharing.shares
     is_solved = shares.by not in ("", ISOLATED)
     columns = columns_of(state, is_as_told=is_solved)
     pooled = _pooled(state, columns, now)
     if is_solved:
-        lacking = [not all(map(sharing.has_targets, members)) for members in pooled.members]
+        names = [column.name for column in columns]
+        lacking = [
+            not all(map(sharing.has_targets, members))
+            or any(targets.get(name) and not speed for name, speed in zip(names, speeds, strict=True))
+            for members, speeds in zip(pooled.members, pooled.problem.speeds.tolist(), strict=True)
+            for targets in (sharing.targets_of(members[0]),)
+        ]
     else:
         there = dict(zip(shares.columns, shares.gpus, strict=True))
         is_old = sharing.isolated_at != sharing.changes or there != columns

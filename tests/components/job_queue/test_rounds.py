@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.component import Decision
 from core.events.queue import WorkloadSubmitted
-from core.events.region import AttemptEnded
+from core.events.region import AttemptEnded, NodesJoined
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
@@ -27,10 +27,13 @@ from core.messages.queue import (
 from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkloadId
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
+from core.nouns.pool import SHARED_POOL
+from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
+from core.nouns.sharing import MICRO_STEPS, ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, WorkloadSpec
 from core.sharing.accounts import PATIENCE
@@ -212,6 +215,34 @@ def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> Non
     assert [W1] == picked(opened)
     assert ({}, ()) == (round_.joins, round_.leaves)
     assert f"{EU}/K80" == queue.state.image.sharing.picks[W1].column
+
+
+def test_share_where_no_node_is_wide_enough_is_replaced(start: Start) -> None:
+    """A task of two GPUs has an equal part where it fits, in place of a share on nodes of one GPU, which nobody could receive."""
+    queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
+    submit(queue, needing(shared(1), 2))
+    submit(queue, shared(2))
+    queue.wake()
+    sharing = queue.state.image.sharing
+    columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
+    classes = tuple(ClassShares(name, ((1, WHOLE // 2),)) for name in sharing.classes)
+    queue.hear(SetShares(PoolShares(1, columns, gpus, classes, "highs", sharing.changes), "max_min", 0))
+    decision = next_round(queue)
+    (event,) = [event for event in facts(decision) if isinstance(event, SharesSet)]
+    assert (True, {f"{EU}/K80": WHOLE // 2}) == (event.is_more, sharing.targets_of(W1))
+    assert {f"{US}/V100": WHOLE // 2} == sharing.targets_of(W2)
+    assert [] == [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
+
+
+def test_job_is_not_picked_for_nodes_that_are_too_narrow(start: Start) -> None:
+    """Its region has nodes that hold a task of eight GPUs, and faster ones that do not."""
+    worker = WorkerName("w0")
+    narrow = NodeGroup(0, 4, Amount(2_000, 96_000, 1 << 40), "V100", 0, 1, pool=SHARED_POOL)
+    wide = NodeGroup(4, 1, Amount(8_000, 96_000, 1 << 40), "K80", 4, 1, pool=SHARED_POOL)
+    queue = a_job_queue(start, us=NodesJoined(worker, Inventory(worker, (narrow, wide))))
+    submit(queue, needing(shared(1, speeds={"V100": 9 * MICRO_STEPS, "K80": MICRO_STEPS}), 8))
+    queue.wake()
+    assert f"{US}/K80" == queue.state.image.sharing.picks[W1].column
 
 
 def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
