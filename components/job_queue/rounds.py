@@ -72,9 +72,7 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     }
     rows = state.image.workloads.rows
     leaves = tuple(
-        job
-        for job in picked
-        if (job not in column_of or job in joins) and not _is_out_of_reach(state, rows[job])
+        job for job in picked if (job not in column_of or job in joins) and not _keeps_pick(state, rows[job])
     )
     index = {column: place for place, column in enumerate(scene.columns)}
     deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
@@ -214,8 +212,13 @@ def why_not_picked(state: QueueState, workload: WorkloadId) -> tuple[Reason, dic
 
 
 def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
-    """Return whether a job's region does not answer: it stays as it is, and keeps its pick."""
+    """Return whether a job's region does not answer: it stays as it is."""
     return row.is_active and state.silent.get(row.region, True)
+
+
+def _keeps_pick(state: QueueState, row: WorkloadRow) -> bool:
+    """Return whether a job out of reach keeps its pick: not one in another region, whose GPUs would be idle until its own is heard."""
+    return _is_out_of_reach(state, row) and (row.pick is None or row.pick.region == row.region)
 
 
 def _pooled(state: QueueState, columns: Mapping[ShareColumn, int], now: Instant) -> Pooled:
@@ -250,7 +253,7 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
     present = {job for members in pooled.members for job in members}
     for job, pick in sharing.picks.items():
         row = state.image.workloads.rows[job]
-        if job not in present and (not is_boundary or _is_out_of_reach(state, row)):
+        if job not in present and (not is_boundary or _keeps_pick(state, row)):
             kept[pick.column] += sharing.classes[sharing.jobs[job].kind].gpus
     return kept
 

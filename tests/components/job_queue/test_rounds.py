@@ -257,8 +257,8 @@ def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
     assert [W2] == picked(queue.wake())
 
 
-def test_pick_of_a_job_out_of_reach_counts_at_a_boundary(start: Start) -> None:
-    """A job that is to go on in another region, and whose own falls silent, stays picked there: nobody else has its GPU meanwhile."""
+def test_pick_of_a_job_out_of_reach_is_given_up_at_a_boundary(start: Start) -> None:
+    """A job that is to go on in another region, and whose own falls silent, holds the GPU there for the rest of the round, and no longer."""
     queue = a_job_queue(start, eu=pool_nodes(gpu_type="K80"), us=pool_nodes())
     submit(queue, replace(shared(1), regions=(EU,)))
     submit(queue, shared(2))
@@ -273,7 +273,9 @@ def test_pick_of_a_job_out_of_reach_counts_at_a_boundary(start: Start) -> None:
     submit(queue, shared(3))
     assert [] == picked(queue.wake())
     round_ = begun(next_round(queue))
-    assert ({}, ()) == (round_.joins, round_.leaves)
+    assert ([W3], (W2,)) == (list(round_.joins), round_.leaves)
+    assert f"{US}/V100" == queue.state.image.sharing.leaving[W2], "it is told to stop all the same"
+    assert ({}, ()) == (begun(again := next_round(queue)).joins, begun(again).leaves)
 
 
 def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) -> None:
