@@ -12,9 +12,11 @@ from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid
+from core.messages.moves import MoveWorkload
 from core.messages.queue import (
     Abstention,
     CancelWorkload,
+    ChangeWorkload,
     ExplainWorkload,
     HoldWorkload,
     ReleaseWorkload,
@@ -432,3 +434,15 @@ def test_job_that_comes_to_an_empty_pool_begins_no_round(start: Start) -> None:
     decision = queue.wake()
     assert [PicksAdded] == [type(one) for one in facts(decision) if isinstance(one, PicksAdded | RoundBegun)]
     assert queue.now // ROUND_SPAN + 1 == begun(next_round(queue)).number
+
+
+def test_rounds_alone_decide_where_and_on_how_many_gpus_a_job_runs(start: Start) -> None:
+    """No user moves it to another region: a pick would hold it where it is. Nor does it grow: rounds count the GPUs with which it came."""
+    queue = a_job_queue(start, eu=pool_nodes(4), us=pool_nodes(4))
+    submit(queue, replace(shared(), regions=(US,)))
+    starts(queue, queue.wake(), W1)
+    no = said_once(queue.hear(MoveWorkload(W1, 1, EU, 0, is_forced=True)), Refused)
+    assert Reason.NOT_ALLOWED == no.reason
+    (job,) = queue.state.image.workloads.rows[W1].spec.jobs
+    no = said_once(queue.hear(ChangeWorkload(W1, 0, (replace(job, tasks=4),))), Refused)
+    assert ("jobs[0].tasks: in a shared pool a job has the GPUs of its share; submit it anew",) == no.problems
