@@ -426,6 +426,23 @@ def test_job_of_whole_nodes_may_push_out_others_once_all_who_leave_have_ended(st
     assert () == narrow.wide
 
 
+def test_job_of_whole_nodes_that_waited_for_room_is_not_pushed_out_by_another(start: Start) -> None:
+    """It was asked for at the level of narrow jobs, and stands one above them from its award on."""
+    queue = a_pool_queue(start, pool_nodes(3, 2))
+    for number in (1, 2, 3):
+        submit(queue, shared(number, tasks=2))
+    starts(queue, queue.wake(), W1, W2, W3)
+    submit(queue, needing(shared(4, weight=100_000), 2))
+    while not begun(decision := next_round(queue)).joins:
+        pass
+    wide = WorkloadId("w-4")
+    (asked,) = {one.priority for one in said(decision, SolicitBid) if one.workload == wide}
+    for workload in begun(decision).leaves:
+        queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
+    (award,) = starts(queue, decision, wide)
+    assert (0, 1) == (asked, award.level)
+
+
 def test_job_that_comes_to_an_empty_pool_begins_no_round(start: Start) -> None:
     """Rounds that nobody was there for are not made up for: it has idle GPUs of its fastest type, and the next round begins on time."""
     queue = a_pool_queue(start)
