@@ -97,14 +97,11 @@ def _filled(state: QueueState, scene: Scene) -> Decision:
 
 
 def _wide(state: QueueState, joins: Mapping[WorkloadId, ShareColumn]) -> tuple[WorkloadId, ...]:
-    """Return the jobs that need whole nodes, of nodes that narrower jobs could share."""
+    """Return the jobs that need several GPUs of one node, which narrower jobs could lie between."""
     found = []
-    for workload, column in joins.items():
+    for workload in joins:
         (job,) = state.image.workloads.rows[workload].spec.jobs
-        image = state.regions[column.region]
-        assert image is not None, column
-        node = image.hardware.shared[column.gpu_type].gpu_milli_max
-        if job.need.gpu_milli * job.tasks_together >= node > MILLI:
+        if job.need.gpu_milli * job.tasks_together > MILLI:
             found.append(workload)
     return tuple(found)
 

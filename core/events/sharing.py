@@ -48,7 +48,7 @@ class RoundBegun(Event, frozen=True, tag="round-begun"):
     deadline: Nanoseconds
     """In which those who leave are stopped unasked, from the order on."""
     wide: tuple[WorkloadId, ...] = ()
-    """Of those who join, the jobs whose tasks fill nodes: they may push out others of the pool that lie in their way."""
+    """Of those who join, the jobs that need several GPUs of one node: they may push out narrower ones of the pool that lie in their way."""
 
 
 class PicksAdded(Event, frozen=True, tag="picks-added"):

@@ -426,6 +426,16 @@ def test_job_of_whole_nodes_may_push_out_others_once_all_who_leave_have_ended(st
     assert () == narrow.wide
 
 
+def test_job_of_half_a_node_may_push_out_narrower_ones(start: Start) -> None:
+    """Jobs of one GPU may lie on every node, so that four GPUs are idle and on no node together: it stands two levels above them."""
+    queue = a_pool_queue(start, pool_nodes(2, 8))
+    for number, gpus in enumerate((1, 2, 3, 4, 6), start=1):
+        submit(queue, needing(shared(number), gpus))
+    decision = queue.wake()
+    levels = {one.workload: one.priority for one in said(decision, SolicitBid)}
+    assert [0, 1, 1, 2, 2] == [levels[WorkloadId(f"w-{number}")] for number in range(1, 6)]
+
+
 def test_job_of_whole_nodes_that_waited_for_room_is_not_pushed_out_by_another(start: Start) -> None:
     """It was asked for at the level of narrow jobs, and stands one above them from its award on."""
     queue = a_pool_queue(start, pool_nodes(3, 2))
