@@ -127,6 +127,8 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
         case RoundBegun(joins=joins, leaves=leaves):
             for workload in dict.fromkeys((*leaves, *joins)):
                 place(state, workload, state.image.workloads.rows[workload])
+                if workload in state.awarded_at:
+                    state.awards_due.put(workload, fact.at)
             state.open_at = fact.at
         case PicksAdded(joins=joins):
             for workload in joins:

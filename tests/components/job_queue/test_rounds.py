@@ -7,14 +7,15 @@ from msgspec.structs import replace
 
 from core.component import Decision
 from core.events.queue import WorkloadSubmitted
-from core.events.region import AttemptEnded, NodesJoined
+from core.events.region import AttemptEnded, ClaimPromised, NodesJoined
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
-from core.messages.broker import SolicitBid
+from core.messages.broker import SolicitBid, WithdrawAward
 from core.messages.moves import MoveWorkload
 from core.messages.queue import (
     Abstention,
+    Bid,
     CancelWorkload,
     ChangeWorkload,
     ExplainWorkload,
@@ -32,14 +33,15 @@ from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
+from core.nouns.placement import View
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.sharing import MICRO_STEPS, ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause, WorkloadSpec
+from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from core.sharing.accounts import PATIENCE
-from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, amount, attempt
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, amount, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
@@ -451,6 +453,27 @@ def test_job_of_whole_nodes_that_waited_for_room_is_not_pushed_out_by_another(st
         queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
     (award,) = starts(queue, decision, wide)
     assert (0, 1) == (asked, award.level)
+
+
+def test_promise_of_a_past_round_is_withdrawn(start: Start) -> None:
+    """A pick that waits for the end of its victims, and is told to leave: nobody else would stop it, and it would push out others."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    for _ in range(2):
+        next_round(queue)
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.PREEMPTED))
+    (message,) = said(queue.wake(), SolicitBid)
+    queue.hear(Bid(US, AgentName("a0"), W1, message.auction, (0,) * 6, (a_spread({0: 1}),), (), View(1)))
+    queue.wake()
+    claim = replace(
+        a_claim(W1, 2), region=US, jobs=message.jobs, spreads=(a_spread({0: 1}),), kind=Kind.SHARED
+    )
+    queue.fact(US_LOG, ClaimPromised(W1, 2, claim))
+    assert [] == said(queue.wake(), WithdrawAward)
+    decision = next(decision for _ in range(2 * PATIENCE) if begun(decision := next_round(queue)).leaves)
+    assert [(W1, 2)] == [(one.workload, one.epoch) for one in said(decision, WithdrawAward)]
 
 
 def test_job_that_comes_to_an_empty_pool_begins_no_round(start: Start) -> None:
