@@ -129,6 +129,7 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
                 place(state, workload, state.image.workloads.rows[workload])
                 if workload in state.awarded_at:
                     state.awards_due.put(workload, fact.at)
+            state.speeds.keep({one.speed_key for one in state.image.sharing.classes.values()})
             state.open_at = fact.at
         case PicksAdded(joins=joins):
             for workload in joins:
