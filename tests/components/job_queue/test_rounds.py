@@ -12,6 +12,7 @@ from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
 from core.messages.broker import SolicitBid, WithdrawAward
+from core.messages.data import SetDataset
 from core.messages.moves import MoveWorkload
 from core.messages.queue import (
     Abstention,
@@ -31,7 +32,7 @@ from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.placement import View
 from core.nouns.pool import SHARED_POOL
@@ -39,8 +40,9 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.sharing import MICRO_STEPS, ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Kind, WorkloadSpec
+from core.nouns.workload import EndCause, Extent, Kind, Topology, WorkloadSpec
 from core.sharing.accounts import PATIENCE
+from core.sharing.classes import class_of, speed_key_of
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, amount, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
@@ -247,6 +249,28 @@ def test_job_is_not_picked_for_nodes_that_are_too_narrow(start: Start) -> None:
     submit(queue, needing(shared(1, speeds={"V100": 9 * MICRO_STEPS, "K80": MICRO_STEPS}), 8))
     queue.wake()
     assert f"{US}/K80" == queue.state.image.sharing.picks[W1].column
+
+
+def test_job_with_data_is_picked_where_the_data_is(start: Start) -> None:
+    """A job of the same model that reads none is of another class, and goes where it is fastest."""
+    queue = a_job_queue(start, eu=pool_nodes(2, 1, "K80"), us=pool_nodes(2))
+    clicks = DatasetName("clicks")
+    queue.hear(SetDataset(clicks, (EU,), None, 0))
+    spec = shared(speeds={"V100": 9 * MICRO_STEPS, "K80": MICRO_STEPS})
+    submit(queue, replace(spec, data=(clicks,)))
+    submit(queue, spec)
+    queue.wake()
+    picks = queue.state.image.sharing.picks
+    assert (f"{EU}/K80", f"{US}/V100") == (picks[W1].column, picks[W2].column)
+
+
+def test_packed_jobs_have_speeds_and_shares_of_their_own() -> None:
+    """Tasks of one node are faster than those of two, and fit on fewer types."""
+    spread = shared(tasks=2)
+    (job,) = spread.jobs
+    packed = replace(spread, jobs=(replace(job, topology=Topology(pack=Extent.NODE)),))
+    assert speed_key_of(spread) != speed_key_of(packed)
+    assert class_of(spread) != class_of(packed)
 
 
 def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
