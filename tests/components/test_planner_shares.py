@@ -26,7 +26,7 @@ from core.nouns.limits import (
 )
 from core.nouns.sharing import ROUND_SPAN, ClassShares, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Phase
+from core.nouns.workload import EndCause, Extent, Phase, Topology
 from tests.builders import EU, EU_LOG, US, US_LOG, amount, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
@@ -113,6 +113,20 @@ def test_gpus_of_a_silent_region_leave_the_next_solve(start: Start) -> None:
     machine.hear(LogHeard(US_LOG))
     (one,) = asked(machine)
     assert (3, 2) == one.asked.gpus
+
+
+def test_packed_job_has_no_share_on_nodes_that_are_too_narrow(start: Start) -> None:
+    """Its two tasks fit on two nodes of one GPU, and not on one."""
+    machine = start(Planner((US, EU)))
+    machine.fact(US_LOG, pool_nodes(2))
+    machine.fact(EU_LOG, pool_nodes(1, 2, "K80"))
+    spec = shared(tasks=2)
+    (job,) = spec.jobs
+    packed = replace(spec, jobs=(replace(job, topology=Topology(pack=Extent.NODE)),))
+    machine.fact(GLOBAL_LOG, submitted(1, spec=packed))
+    (one,) = asked(machine)
+    (kind,) = one.asked.classes
+    assert (True, False) == tuple(speed > 0 for speed in kind.speeds)
 
 
 def test_answer_that_is_late_is_dropped(start: Start) -> None:
