@@ -4,6 +4,8 @@
     no attempt             repeats the award; after `AWARD_SPAN`, or to cancel or requeue the workload, withdraws it
     promised or granted    waits; to cancel or requeue the workload, withdraws a promise or orders a stop; sends a
                            changed spec or level of a granted attempt
+    not granted, and a     withdraws it
+    round moved its pick
     started                records WorkloadBound, otherwise as for a granted attempt
     declined               records AwardReturned: the workload is pending again
     ended                  records AttemptClosed: the workload is pending again, or terminal
@@ -23,6 +25,7 @@ from core.messages.base import Message
 from core.messages.broker import ExecuteAward, RankAttempt, StopAttempt, WithdrawAward
 from core.messages.control import ChangeAttempt
 from core.messages.queue import Bid
+from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import AgentName, AttemptKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
@@ -93,7 +96,7 @@ def _unheard(
 ) -> Step:
     """Return the step while the region's log shows no attempt: repeat the award, or withdraw it."""
     again = after(now, AWARD_SAY_AGAIN)
-    is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
+    is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch or _is_of_past_round(row)
     if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
         return Step((), (_withdraw(workload, row, is_overdue=not is_unwanted),), again)
     return Step((), (_award(workload, row, bid, run_min, host),), again)
@@ -135,15 +138,24 @@ def _award(
 
 
 def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
-    """Return the step that ends a promised or granted attempt which is to be cancelled or requeued."""
-    is_requeued = row.requeued_epoch == row.epoch
-    if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:
+    """Return the step that ends a promised or granted attempt which is to be cancelled or requeued, or a promised one of a past round."""
+    is_to_stop = row.is_cancel_requested or row.requeued_epoch == row.epoch
+    is_to_go = attempt.phase == AttemptPhase.PROMISED and _is_of_past_round(row)
+    if not (is_to_stop or is_to_go) or attempt.stop_cause:
         return Step()
     again = after(now, AWARD_SAY_AGAIN)
     if attempt.phase == AttemptPhase.PROMISED:
         return Step((), (_withdraw(workload, row, is_overdue=False),), again)
     cause = EndCause.CANCELLED if row.is_cancel_requested else EndCause.REQUEUED
     return Step((), (StopAttempt(row.region, workload, row.epoch, cause),), again)
+
+
+def _is_of_past_round(row: WorkloadRow) -> bool:
+    """Return whether a round has since picked the job for another column, or for none. What is granted already is stopped by task control."""
+    if row.spec.kind is not Kind.SHARED:
+        return False
+    pick = row.pick
+    return pick is None or (row.region, row.types) != (pick.region, ((gpu_type_of(pick.gpu_type)[0],),))
 
 
 def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:

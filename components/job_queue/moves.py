@@ -311,6 +311,8 @@ def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Agai
         return Reason.ALREADY_THERE, ()
     if _are_too_many(state):
         return Reason.MOVES_FULL, (f"{MOVES_MAX} are on their way",)
+    if spec.kind is Kind.SHARED:
+        return Reason.NOT_ALLOWED, ("in a shared pool rounds decide where it runs",)
     if spec.kind == Kind.SERVICE:
         return Reason.NOT_ALLOWED, ("the tasks of a service stand alone, and are placed with their region",)
     if spec.regions and region not in spec.regions:

@@ -11,7 +11,7 @@ is picked, and what each is owed. It reads capacity as the planner told it with 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from components.job_queue.measuring import record_speeds, speeds_due
 from components.job_queue.ordering import place
@@ -45,6 +45,7 @@ from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
 from core.rules.shared_pools import Pooled, equal_parts, facts_of_shares
 from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pooled_of, scene_of
+from core.rules.submission import types_that_hold
 from core.sharing.rounds import filled
 
 
@@ -79,7 +80,7 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     scene = _scene(state, pooled, is_boundary=True)
     runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
     changes, rows = changes_of(sharing, scene, runs), state.image.workloads.rows
-    leaves = tuple(job for job in changes.leaves if not _is_out_of_reach(state, rows[job]))
+    leaves = tuple(job for job in changes.leaves if not _keeps_pick(state, rows[job]))
     deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
     begun = RoundBegun(
         number,
@@ -87,7 +88,7 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         changes.joins,
         leaves,
         Nanoseconds(deadline),
-        _wide(state, scene, changes.joins),
+        _wide(state, changes.joins),
         changes.beside,
     )
     return _with_auctions_ended(state, begun, leaves)
@@ -98,20 +99,16 @@ def _filled(state: QueueState, scene: Scene) -> Decision:
     waiting = [job for job in scene.present.class_of if job not in state.image.sharing.picks]
     more = filled(scene.present, scene.runs, waiting)
     joins = {WorkloadId(run.jobs[0]): run.column for run in more}
-    wide = _wide(state, scene, joins)
+    wide = _wide(state, joins)
     return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins, wide),) if joins else ())))
 
 
-def _wide(state: QueueState, scene: Scene, joins: Mapping[WorkloadId, int]) -> tuple[WorkloadId, ...]:
-    """Return the jobs that need whole nodes, of nodes that narrower jobs could share."""
+def _wide(state: QueueState, joins: Iterable[WorkloadId]) -> tuple[WorkloadId, ...]:
+    """Return the jobs that need several GPUs of one node, which narrower jobs could lie between."""
     found = []
-    for workload, column_number in joins.items():
-        column = scene.columns[column_number]
+    for workload in joins:
         (job,) = state.image.workloads.rows[workload].spec.jobs
-        image = state.regions[column.region]
-        assert image is not None, column
-        node = image.hardware.shared[column.gpu_type].gpu_milli_max
-        if job.need.gpu_milli * job.tasks_together >= node > MILLI:
+        if job.need.gpu_milli * job.tasks_together > MILLI:
             found.append(workload)
     return tuple(found)
 
@@ -140,6 +137,9 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
             state.guests |= {host: guest for guest, host in beside.items()}
             for workload in dict.fromkeys((*leaves, *joins)):
                 place(state, workload, state.image.workloads.rows[workload])
+                if workload in state.awarded_at:
+                    state.awards_due.put(workload, fact.at)
+            state.speeds.keep({one.speed_key for one in state.image.sharing.classes.values()})
             state.open_at = fact.at
         case PicksAdded(joins=joins):
             for workload in joins:
@@ -201,9 +201,10 @@ def note_round(state: QueueState, fact: Fact) -> bool:
 
 
 def columns_of(state: QueueState) -> dict[ShareColumn, int]:
-    """Return the GPUs of each column of the shared pools of regions that are heard: as told with the shares, or else all there are."""
+    """Return the GPUs of each column of the shared pools of regions that are heard: as a planner told them, or else all there are."""
     found: dict[ShareColumn, int] = {}
-    told = dict(zip(state.image.sharing.shares.columns, state.image.sharing.shares.gpus, strict=True))
+    shares = state.image.sharing.shares
+    told = dict(zip(shares.columns, shares.gpus, strict=True)) if _is_solved(shares) else {}
     for region, image in sorted(state.regions.items()):
         if image is None or state.silent.get(region, True) or region in state.image.regions.abandoned:
             continue
@@ -211,6 +212,11 @@ def columns_of(state: QueueState) -> dict[ShareColumn, int]:
             column = ShareColumn(region, node_type)
             found[column] = min(told.get(column, row.gpu_milli // MILLI), row.gpu_milli // MILLI)
     return found
+
+
+def _is_solved(shares: PoolShares) -> bool:
+    """Return whether shares are a planner's, and not the equal parts of the queue itself."""
+    return shares.by not in ("", ISOLATED)
 
 
 def _candidates(state: QueueState) -> dict[WorkloadId, WorkloadRow]:
@@ -250,8 +256,13 @@ def why_not_picked(state: QueueState, workload: WorkloadId) -> tuple[Reason, dic
 
 
 def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
-    """Return whether a job's region does not answer: it stays as it is, and keeps its pick."""
+    """Return whether a job's region does not answer: it stays as it is."""
     return row.is_active and state.silent.get(row.region, True)
+
+
+def _keeps_pick(state: QueueState, row: WorkloadRow) -> bool:
+    """Return whether a job out of reach keeps its pick: not one in another region, whose GPUs would be idle until its own is heard."""
+    return _is_out_of_reach(state, row) and (row.pick is None or row.pick.region == row.region)
 
 
 def _pooled(state: QueueState, now: Instant) -> Pooled:
@@ -260,7 +271,13 @@ def _pooled(state: QueueState, now: Instant) -> Pooled:
     specs = {state.image.sharing.jobs[workload].kind: row.spec for workload, row in jobs.items()}
 
     def can_run(kind: str, column: ShareColumn) -> bool:
-        return why_not_asked(state, column.region, specs[kind], 0) is None
+        image = state.regions[column.region]
+        assert image is not None, column
+        (job,) = specs[kind].jobs
+        rows = {column.gpu_type: image.hardware.shared[column.gpu_type]}
+        return (
+            bool(types_that_hold(job, rows)) and why_not_asked(state, column.region, specs[kind], 0) is None
+        )
 
     return pooled_of(state.image.sharing, columns, tuple(jobs), now, can_run)
 
@@ -280,22 +297,32 @@ def _kept(state: QueueState, pooled: Pooled, *, is_boundary: bool) -> Counter[st
     for job, pick in sharing.picks.items():
         row = state.image.workloads.rows[job]
         is_counted = pick.is_guest or pick.beside in present  # With the job beside it.
-        if job not in present and not is_counted and (not is_boundary or _is_out_of_reach(state, row)):
+        if job not in present and not is_counted and (not is_boundary or _keeps_pick(state, row)):
             kept[pick.column] += sharing.classes[sharing.jobs[job].kind].gpus
     return kept
 
 
 def _missing_shares(state: QueueState, pooled: Pooled) -> SharesSet | None:
-    """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing."""
-    sharing, columns = state.image.sharing, columns_of(state)
-    is_solved = sharing.shares.by not in ("", ISOLATED)
+    """Return an equal part for each class that has no shares, or where no solver was asked yet for all; None: none is missing.
+
+    A class lacks shares too if a planner gave it some in a column where its jobs do not fit: they would be owed for ever there. Where no
+    solver was asked, nodes that have joined or left since are reason enough.
+    """
+    sharing, shares = state.image.sharing, state.image.sharing.shares
+    is_solved = _is_solved(shares)
+    columns = columns_of(state)
     if is_solved:
-        lacking = [not all(map(sharing.has_targets, members)) for members in pooled.members]
-    else:
+        names = [column.name for column in columns]
         lacking = [
-            sharing.isolated_at != sharing.changes or not sharing.has_targets(members[0])
-            for members in pooled.members
+            not all(map(sharing.has_targets, members))
+            or any(targets.get(name) and not speed for name, speed in zip(names, speeds, strict=True))
+            for members, speeds in zip(pooled.members, pooled.problem.speeds.tolist(), strict=True)
+            for targets in (sharing.targets_of(members[0]),)
         ]
+    else:
+        there = dict(zip(shares.columns, shares.gpus, strict=True))
+        is_old = sharing.isolated_at != sharing.changes or there != columns
+        lacking = [is_old or not sharing.has_targets(members[0]) for members in pooled.members]
     if not any(lacking):
         return None
     equal = equal_parts(pooled.problem).alone.tolist()
@@ -304,7 +331,7 @@ def _missing_shares(state: QueueState, pooled: Pooled) -> SharesSet | None:
         for one, row, is_lacking in zip(pooled.problem.classes, equal, lacking, strict=True)
         if is_lacking or not is_solved
     )
-    revision, gpus = sharing.shares.revision, tuple(columns.values())
+    revision, gpus = shares.revision, tuple(columns.values())
     # Shares that a solver found stand, and are replaced by the next that it finds: these are only added.
-    shares = PoolShares(revision if is_solved else revision + 1, tuple(columns), gpus, classes, ISOLATED)
-    return SharesSet(shares, is_more=is_solved, policy=sharing.settings.policy if is_solved else ISOLATED)
+    found = PoolShares(revision if is_solved else revision + 1, tuple(columns), gpus, classes, ISOLATED)
+    return SharesSet(found, is_more=is_solved, policy=sharing.settings.policy if is_solved else ISOLATED)

@@ -6,7 +6,7 @@ from components.planner.state import OF_QUEUE, PlannerState
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage
-from core.messages.base import Envelope, Message, Woken
+from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
 from core.messages.prices import PricesSolved, PricesUnsolved
 from core.messages.sharing import SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
@@ -28,6 +28,8 @@ class Planner:
         SharesSolved,
         SharesUnsolved,
         ShowShares,
+        LogSilent,
+        LogHeard,
     )
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
@@ -62,6 +64,8 @@ class Planner:
                 return self._sharing.solved(state, envelope.message, envelope.at)
             case SharesUnsolved():
                 return self._sharing.unsolved(state, envelope.message, envelope.at)
+            case LogSilent() | LogHeard():
+                return self._sharing.silence(state, envelope.message)
             case ShowShares():
                 return self._sharing.shown(state, envelope.at)
         return NOTHING

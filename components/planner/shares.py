@@ -17,7 +17,9 @@ from core.component import NOTHING, Decision
 from core.effects import SolveShares
 from core.events.sharing import PolicySet, SharesSet
 from core.fact import Fact, Note
+from core.messages.base import LogHeard, LogSilent
 from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved
+from core.nouns.ids import GLOBAL_LOG, RegionName, region_of
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
@@ -42,6 +44,13 @@ class SharesLooked(Note, frozen=True):
 
     again_at: Instant | None
     """None: at the next change."""
+
+
+class PoolSilent(Note, frozen=True):
+    """A region's log fell silent, or is heard again."""
+
+    region: RegionName
+    is_silent: bool
 
 
 class SharesAsked(Note, frozen=True):
@@ -95,6 +104,9 @@ class Sharing:
         match fact.event:
             case SharesLooked(again_at):
                 row.solving, row.look_at, row.failures = -1, again_at, 0
+            case PoolSilent(region, is_silent):
+                state.silent[region] = is_silent
+                _look_soon(state, fact.at)
             case SharesAsked(revision, sequence, policy):
                 row.solving, row.sequence, row.policy = revision, sequence, policy
                 row.look_at = after(fact.at, SHARES_SPAN)
@@ -145,6 +157,16 @@ class Sharing:
         begun = SharesAsked(asked.revision, state.queue_sequence, asked.policy)
         return Decision((begun,), effects=(SolveShares(asked),))
 
+    def silence(self, state: PlannerState, message: LogSilent | LogHeard) -> Decision:
+        """Note that a region is silent, or heard again."""
+        is_silent = isinstance(message, LogSilent)
+        if (
+            message.log == GLOBAL_LOG
+            or state.silent.get(region := region_of(message.log), False) is is_silent
+        ):
+            return NOTHING
+        return Decision((PoolSilent(region, is_silent),))
+
     def solved(self, state: PlannerState, answer: SharesSolved, now: Instant) -> Decision:
         """Send the shares that the solver found to the queue."""
         row = state.shares
@@ -176,10 +198,11 @@ class Sharing:
 
 
 def columns_of(state: PlannerState) -> dict[ShareColumn, int]:
-    """Return the open GPUs of each column of all shared pools."""
+    """Return the open GPUs of each column of the shared pools of regions that are heard."""
     return {
         ShareColumn(region, node_type): gpus
         for region, image in sorted(state.regions.items())
+        if not state.silent.get(region, False)
         for node_type, gpus in open_gpus(image.capacity).items()
     }
 

@@ -67,4 +67,6 @@ class PlannerState:
         self.rows: dict[RegionName, RegionRow] = {}
         self.looks: Agenda[RegionName] = Agenda()
         self.shares = SharesRow()
+        self.silent: dict[RegionName, bool] = {}
+        """Regions whose logs fell silent: their GPUs are in no solve until they are heard again."""
         self.has_solver = True

@@ -50,7 +50,7 @@ class RoundBegun(Event, frozen=True, tag="round-begun"):
     deadline: Nanoseconds
     """In which those who leave are stopped unasked, from the order on."""
     wide: tuple[WorkloadId, ...] = ()
-    """Of those who join, the jobs whose tasks fill nodes: they may push out others of the pool that lie in their way."""
+    """Of those who join, the jobs that need several GPUs of one node: they may push out narrower ones of the pool that lie in their way."""
     beside: dict[WorkloadId, WorkloadId] = {}
     """Of those that join, the jobs that share the GPU of another, each with that other, which is picked for the same column."""
 

@@ -103,7 +103,7 @@ class WorkloadRow(Struct, gc=False):
     pick: ShareColumn | None = None
     """Where it is to run in this round; None: it waits, or is not of a shared pool."""
     is_wide: bool = False
-    """Whether its tasks fill nodes where it was picked last."""
+    """Whether it needs several GPUs of one node, and so may push out narrower picks."""
     beside: WorkloadId = WorkloadId("")
     """The job with which it is picked to share a GPU; empty: none."""
     is_guest: bool = False

@@ -79,6 +79,7 @@ class SharedClass(Struct):
     gpus: int
     """Of the whole job."""
     tasks: int
+    """That may lie on different nodes; all tasks of a packed job count as one."""
     node_types: tuple[str, ...]
     """That will do."""
     regions: tuple[RegionName, ...]
@@ -352,7 +353,7 @@ class Sharing(Section):
             known = self.classes[name] = SharedClass(
                 model_of(spec),
                 gpus_of(spec),
-                job.tasks,
+                job.tasks // job.tasks_together,
                 job.node_types,
                 tuple(sorted(spec.regions)),
                 share.weight,

@@ -273,7 +273,8 @@ def _needless(
 ) -> Iterable[str]:
     """Yield the jobs that are told to leave, run nowhere else, and could stay: their column has GPUs left for them.
 
-    Jobs with data and of tenants with a budget are left out, for they may have to go whether or not there is room.
+    Jobs with data, of tenants with a budget, and that run in another region still are left out, for they may have to go whether or not
+    there is room.
     """
     sharing = before.sharing
     told, used = _told(sharing), _used(sharing, picks)
@@ -283,6 +284,9 @@ def _needless(
         must_go = (
             row.is_cancel_requested
             or (row.is_held and row.phase is Phase.PENDING)
+            or (
+                row.is_active and row.region != name.partition("/")[0]
+            )  # It may be in a region that is silent.
             or bool(row.spec.data)
             or (tenant is not None and tenant.budget is not None)
             or name not in columns

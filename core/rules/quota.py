@@ -50,10 +50,6 @@ def settings_of(tenants: Tenants, tenant: TenantName) -> TenantSettings:
     return TenantSettings() if tenants.rows else TenantSettings(level=LEVEL_MAX)
 
 
-WIDE = LOWEST + 1
-"""The level of a job of a shared pool that needs whole nodes: it pushes out those of `LOWEST` that share a node, and nobody else."""
-
-
 def level_asked(spec: WorkloadSpec, tenants: Tenants) -> int:
     """Return a workload's level within quota: the requested one, or else the tenant's; never above the tenant's."""
     level = settings_of(tenants, spec.tenant).level
@@ -73,8 +69,17 @@ def has_spent(tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) 
 def level_of(row: WorkloadRow, tenants: Tenants) -> int:
     """Return the level within quota that a workload stands at or waits for; in a shared pool, that of its pick."""
     if row.spec.kind is Kind.SHARED:
-        return WIDE if row.is_wide else LOWEST
+        return _level_of_pick(row.spec) if row.is_wide else LOWEST
     return level_asked(row.spec, tenants)
+
+
+def _level_of_pick(spec: WorkloadSpec) -> int:
+    """Return the level of a job of a shared pool: one more for each doubling of the GPUs that it needs on one node.
+
+    So it pushes out jobs that need fewer GPUs on a node, which lie in its way; these find room beside it, as all picks fit their column.
+    """
+    (job,) = spec.jobs
+    return min(LOWEST + (job.need.gpu_milli * job.tasks_together // MILLI).bit_length() - 1, LEVEL_MAX)
 
 
 def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) -> tuple[Amounts, ...]:

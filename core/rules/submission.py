@@ -132,6 +132,10 @@ def problems_of_change(was: WorkloadSpec, jobs: tuple[JobSpec, ...]) -> tuple[st
         return tuple(found)
     for index, (job, changed) in enumerate(zip(was.jobs, jobs, strict=True)):
         found.extend(f"jobs[{index}].{problem}" for problem in _problems_of_changed_job(job, changed))
+        if was.kind is Kind.SHARED and changed.tasks != job.tasks:
+            found.append(
+                f"jobs[{index}].tasks: in a shared pool a job has the GPUs of its share; submit it anew"
+            )
     return tuple(found)
 
 

@@ -2,7 +2,8 @@
 
 A target of .4 in a place promises two rounds of five. A lag stays within ±`LAG_MAX`. Where gangs do not pack, a column cannot deliver
 all of its targets; then the column's clock stands still while any job there has reached `LAG_MAX`, so that all jobs of the column lose
-the same part of their targets. A job that had more than its targets for long is remembered for `LAG_MAX` rounds of it.
+the same part of their targets. An overdue job stops no clock: it is served first, and one that cannot run would stop the clock for all
+others. A job that had more than its targets for long is remembered for `LAG_MAX` rounds of it.
 
 Where new shares take a job to other places, its lag goes with it. Rounds in a place without a target are not booked: such GPUs were
 idle, and no job was owed them.
@@ -70,7 +71,7 @@ class Accounts:
         }
         for job, places in owed.items():
             mine = self._moved(job, places)
-            for place, target in places.items():
+            for place, target in places.items() if self.overdue(job) is None else ():
                 left = max(0, MOST - mine.get(place, 0))
                 column = self._column_of(place)
                 if left < target * clocks.get(column, 1.0):

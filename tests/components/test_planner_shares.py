@@ -11,6 +11,7 @@ from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled,
 from core.events.region import NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.events.tenants import EntitlementSet, TenantSet
+from core.messages.base import LogHeard, LogSilent
 from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
@@ -25,8 +26,8 @@ from core.nouns.limits import (
 )
 from core.nouns.sharing import ROUND_SPAN, ClassShares, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Phase
-from tests.builders import US, US_LOG, amount, submitted
+from core.nouns.workload import EndCause, Extent, Phase, Topology
+from tests.builders import EU, EU_LOG, US, US_LOG, amount, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
 from tests.matching import said, said_once
@@ -95,6 +96,37 @@ def test_queue_is_told_until_its_log_shows_the_shares(start: Start) -> None:
     (one,) = asked(machine)
     assert (1,) == one.asked.gpus, "what is lost is not shared out"
     assert one.asked.last, "equally good shares are the nearest to those that hold"
+
+
+def test_gpus_of_a_silent_region_leave_the_next_solve(start: Start) -> None:
+    """Until it is heard again: what would be owed there, nobody could receive."""
+    machine = start(Planner((US, EU)))
+    machine.fact(US_LOG, pool_nodes(2))
+    machine.fact(EU_LOG, pool_nodes(3))
+    machine.fact(GLOBAL_LOG, a_submission(1))
+    machine.hear(LogSilent(US_LOG))
+    (one,) = asked(machine)
+    assert ((ShareColumn(EU, "V100"),), (3,)) == (one.asked.columns, one.asked.gpus)
+    (told,) = said(machine.hear(SharesSolved(solved(one))), SetShares)
+    machine.fact(GLOBAL_LOG, SharesSet(told.shares, policy=told.policy, sequence=told.sequence))
+    assert [] == asked(machine, seconds(600))
+    machine.hear(LogHeard(US_LOG))
+    (one,) = asked(machine)
+    assert (3, 2) == one.asked.gpus
+
+
+def test_packed_job_has_no_share_on_nodes_that_are_too_narrow(start: Start) -> None:
+    """Its two tasks fit on two nodes of one GPU, and not on one."""
+    machine = start(Planner((US, EU)))
+    machine.fact(US_LOG, pool_nodes(2))
+    machine.fact(EU_LOG, pool_nodes(1, 2, "K80"))
+    spec = shared(tasks=2)
+    (job,) = spec.jobs
+    packed = replace(spec, jobs=(replace(job, topology=Topology(pack=Extent.NODE)),))
+    machine.fact(GLOBAL_LOG, submitted(1, spec=packed))
+    (one,) = asked(machine)
+    (kind,) = one.asked.classes
+    assert (True, False) == tuple(speed > 0 for speed in kind.speeds)
 
 
 def test_answer_that_is_late_is_dropped(start: Start) -> None:

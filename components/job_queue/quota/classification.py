@@ -291,7 +291,8 @@ def award_of(
 ) -> tuple[Event, ...]:
     """Return the award, after facts for the tenant's other work that becomes borrowing; empty if the bid is not covered.
 
-    Nominal awards need headroom in the quota, borrowing ones capacity that may be borrowed, and both need budget.
+    Nominal awards need headroom in the quota, borrowing ones capacity that may be borrowed, and both need budget. In a shared pool an
+    award has the level of the pick, also where the regions were asked at a lower one to wait for jobs that leave.
     """
     row = state.image.workloads.rows[workload]
     image = state.regions[best.region]
@@ -321,7 +322,7 @@ def award_of(
         resume_epoch=row.resume_epoch,
         resume_step=row.resume_step,
         tenant=spec.tenant,
-        level=auction.shape.level,
+        level=level_of(row, tenants) if is_shared else auction.shape.level,
         charge=charge,
         types=auction.shape.types,
         refusals=_refusals(state, workload, auction),

@@ -1,5 +1,7 @@
 """The newest checkpoints of shared work, and the average speeds that they show."""
 
+from collections.abc import Container
+
 from msgspec import Struct
 
 from core.nouns.ids import WorkloadId
@@ -63,6 +65,14 @@ class SpeedMeter:
         average += (speed - average) // SPEEDS_AVERAGED
         self.averages[key] = average
         return average
+
+    def keep(self, jobs: Container[str]) -> None:
+        """Forget averages of all other jobs, but for those that are to be recorded: a later job begins with what was recorded."""
+        self.averages = {
+            key: average
+            for key, average in self.averages.items()
+            if key.jobs in jobs or key in self.differing
+        }
 
     def forget(self, workload: WorkloadId) -> None:
         """Forget the checkpoint of an attempt that is over."""

@@ -127,6 +127,19 @@ def test_queue_that_starts_again_goes_on_from_what_is_known(start: Start) -> Non
     assert [2_250_000] == [one.speed for one in saves(queue, 240 + 180)]
 
 
+def test_averages_of_jobs_long_gone_are_forgotten(start: Start) -> None:
+    """From the next round on, whether or not they were recorded; that of a job that is there stays."""
+    queue = runs(start, speeds={"V100": 2 * MICRO_STEPS})
+    saves(queue, 0)
+    saves(queue, 120)
+    submit(queue, shared(2, model="other"))
+    next_round(queue)
+    assert [KEY] == [key.jobs for key in queue.state.speeds.averages]
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.COMPLETED))
+    next_round(queue)
+    assert {} == queue.state.speeds.averages
+
+
 def test_measured_speed_makes_shares_old(start: Start) -> None:
     """They are solved again, so that speeds that lie lead to other shares within a round or two."""
     queue = runs(start, speeds={"V100": 9 * MICRO_STEPS})

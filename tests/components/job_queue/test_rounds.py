@@ -7,14 +7,18 @@ from msgspec.structs import replace
 
 from core.component import Decision
 from core.events.queue import WorkloadSubmitted
-from core.events.region import AttemptEnded
+from core.events.region import AttemptEnded, ClaimPromised, NodesJoined
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
-from core.messages.broker import SolicitBid
+from core.messages.broker import SolicitBid, WithdrawAward
+from core.messages.data import SetDataset
+from core.messages.moves import MoveWorkload
 from core.messages.queue import (
     Abstention,
+    Bid,
     CancelWorkload,
+    ChangeWorkload,
     ExplainWorkload,
     HoldWorkload,
     ReleaseWorkload,
@@ -27,14 +31,19 @@ from core.messages.queue import (
 from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkloadId
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
+from core.nouns.placement import View
+from core.nouns.pool import SHARED_POOL
+from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.sharing import ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
+from core.nouns.sharing import MICRO_STEPS, ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Phase, WorkloadSpec
+from core.nouns.workload import EndCause, Extent, Kind, Phase, Topology, WorkloadSpec
 from core.sharing.accounts import PATIENCE
-from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, amount, attempt
+from core.sharing.classes import class_of, speed_key_of
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, amount, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
@@ -156,6 +165,20 @@ def test_held_job_gives_up_its_pick(start: Start) -> None:
     assert W2 == asked
 
 
+def test_job_on_hold_does_not_keep_others_from_taking_turns(start: Start) -> None:
+    """It is owed its share all the same, and gets none: two like jobs share the GPU as long as it lasts."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    queue.hear(HoldWorkload(W1, 0))
+    submit(queue, shared(2))
+    starts(queue, queue.wake(), W2)
+    submit(queue, shared(3))
+    queue.wake()
+    ran, _ = take_turns(queue, W2, 120)
+    assert W1 not in ran
+    assert min(ran[W2], ran[W3]) >= 40
+
+
 def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) -> None:
     """A class that was on hold when the queue gave out equal parts has its own at the next boundary, and all others keep theirs."""
     queue = a_pool_queue(start)
@@ -168,6 +191,20 @@ def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) ->
     targets = queue.state.image.sharing.targets_of
     assert (queue.now // ROUND_SPAN, {"us/V100": 500_000}) == (round_.number, targets(W1))
     assert targets(W1) == targets(W2)
+
+
+def test_nodes_that_join_are_shared_where_no_planner_tells(start: Start) -> None:
+    """From the next round on; the equal parts are of all GPUs that are there."""
+    queue = a_pool_queue(start)
+    for number in (1, 2, 3):
+        submit(queue, shared(number))
+    starts(queue, queue.wake(), W1)
+    next_round(queue)
+    queue.fact(US_LOG, pool_nodes(2, first=1))
+    assert [W2, W3] == picked(next_round(queue))
+    shares = queue.state.image.sharing.shares
+    assert ((3,), {f"{US}/V100": WHOLE}) == (shares.gpus, queue.state.image.sharing.targets_of(W2))
+    assert [] == [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
 
 
 def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> None:
@@ -189,6 +226,56 @@ def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> Non
     assert f"{EU}/K80" == queue.state.image.sharing.picks[W1].column
 
 
+def test_share_where_no_node_is_wide_enough_is_replaced(start: Start) -> None:
+    """A task of two GPUs has an equal part where it fits, in place of a share on nodes of one GPU, which nobody could receive."""
+    queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
+    submit(queue, needing(shared(1), 2))
+    submit(queue, shared(2))
+    queue.wake()
+    sharing = queue.state.image.sharing
+    columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
+    classes = tuple(ClassShares(name, ((1, WHOLE // 2),)) for name in sharing.classes)
+    queue.hear(SetShares(PoolShares(1, columns, gpus, classes, "highs", sharing.changes), "max_min", 0))
+    decision = next_round(queue)
+    (event,) = [event for event in facts(decision) if isinstance(event, SharesSet)]
+    assert (True, {f"{EU}/K80": WHOLE // 2}) == (event.is_more, sharing.targets_of(W1))
+    assert {f"{US}/V100": WHOLE // 2} == sharing.targets_of(W2)
+    assert [] == [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
+
+
+def test_job_is_not_picked_for_nodes_that_are_too_narrow(start: Start) -> None:
+    """Its region has nodes that hold a task of eight GPUs, and faster ones that do not."""
+    worker = WorkerName("w0")
+    narrow = NodeGroup(0, 4, Amount(2_000, 96_000, 1 << 40), "V100", 0, 1, pool=SHARED_POOL)
+    wide = NodeGroup(4, 1, Amount(8_000, 96_000, 1 << 40), "K80", 4, 1, pool=SHARED_POOL)
+    queue = a_job_queue(start, us=NodesJoined(worker, Inventory(worker, (narrow, wide))))
+    submit(queue, needing(shared(1, speeds={"V100": 9 * MICRO_STEPS, "K80": MICRO_STEPS}), 8))
+    queue.wake()
+    assert f"{US}/K80" == queue.state.image.sharing.picks[W1].column
+
+
+def test_job_with_data_is_picked_where_the_data_is(start: Start) -> None:
+    """A job of the same model that reads none is of another class, and goes where it is fastest."""
+    queue = a_job_queue(start, eu=pool_nodes(2, 1, "K80"), us=pool_nodes(2))
+    clicks = DatasetName("clicks")
+    queue.hear(SetDataset(clicks, (EU,), None, 0))
+    spec = shared(speeds={"V100": 9 * MICRO_STEPS, "K80": MICRO_STEPS})
+    submit(queue, replace(spec, data=(clicks,)))
+    submit(queue, spec)
+    queue.wake()
+    picks = queue.state.image.sharing.picks
+    assert (f"{EU}/K80", f"{US}/V100") == (picks[W1].column, picks[W2].column)
+
+
+def test_packed_jobs_have_speeds_and_shares_of_their_own() -> None:
+    """Tasks of one node are faster than those of two, and fit on fewer types."""
+    spread = shared(tasks=2)
+    (job,) = spread.jobs
+    packed = replace(spread, jobs=(replace(job, topology=Topology(pack=Extent.NODE)),))
+    assert speed_key_of(spread) != speed_key_of(packed)
+    assert class_of(spread) != class_of(packed)
+
+
 def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
     """A job that is cancelled while it runs keeps its GPUs, and its pick, until its attempt is over; then they go to a job that waits."""
     queue = a_pool_queue(start)
@@ -201,8 +288,8 @@ def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
     assert [W2] == picked(queue.wake())
 
 
-def test_pick_of_a_job_out_of_reach_counts_at_a_boundary(start: Start) -> None:
-    """A job that is to go on in another region, and whose own falls silent, stays picked there: nobody else has its GPU meanwhile."""
+def test_pick_of_a_job_out_of_reach_is_given_up_at_a_boundary(start: Start) -> None:
+    """A job that is to go on in another region, and whose own falls silent, holds the GPU there for the rest of the round, and no longer."""
     queue = a_job_queue(start, eu=pool_nodes(gpu_type="K80"), us=pool_nodes())
     submit(queue, replace(shared(1), regions=(EU,)))
     submit(queue, shared(2))
@@ -217,7 +304,9 @@ def test_pick_of_a_job_out_of_reach_counts_at_a_boundary(start: Start) -> None:
     submit(queue, shared(3))
     assert [] == picked(queue.wake())
     round_ = begun(next_round(queue))
-    assert ({}, ()) == (round_.joins, round_.leaves)
+    assert ([W3], (W2,)) == (list(round_.joins), round_.leaves)
+    assert f"{US}/V100" == queue.state.image.sharing.leaving[W2], "it is told to stop all the same"
+    assert ({}, ()) == (begun(again := next_round(queue)).joins, begun(again).leaves)
 
 
 def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) -> None:
@@ -366,6 +455,54 @@ def test_job_of_whole_nodes_may_push_out_others_once_all_who_leave_have_ended(st
     assert () == narrow.wide
 
 
+def test_job_of_half_a_node_may_push_out_narrower_ones(start: Start) -> None:
+    """Jobs of one GPU may lie on every node, so that four GPUs are idle and on no node together: it stands two levels above them."""
+    queue = a_pool_queue(start, pool_nodes(2, 8))
+    for number, gpus in enumerate((1, 2, 3, 4, 6), start=1):
+        submit(queue, needing(shared(number), gpus))
+    decision = queue.wake()
+    levels = {one.workload: one.priority for one in said(decision, SolicitBid)}
+    assert [0, 1, 1, 2, 2] == [levels[WorkloadId(f"w-{number}")] for number in range(1, 6)]
+
+
+def test_job_of_whole_nodes_that_waited_for_room_is_not_pushed_out_by_another(start: Start) -> None:
+    """It was asked for at the level of narrow jobs, and stands one above them from its award on."""
+    queue = a_pool_queue(start, pool_nodes(3, 2))
+    for number in (1, 2, 3):
+        submit(queue, shared(number, tasks=2))
+    starts(queue, queue.wake(), W1, W2, W3)
+    submit(queue, needing(shared(4, weight=100_000), 2))
+    while not begun(decision := next_round(queue)).joins:
+        pass
+    wide = WorkloadId("w-4")
+    (asked,) = {one.priority for one in said(decision, SolicitBid) if one.workload == wide}
+    for workload in begun(decision).leaves:
+        queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
+    (award,) = starts(queue, decision, wide)
+    assert (0, 1) == (asked, award.level)
+
+
+def test_promise_of_a_past_round_is_withdrawn(start: Start) -> None:
+    """A pick that waits for the end of its victims, and is told to leave: nobody else would stop it, and it would push out others."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    for _ in range(2):
+        next_round(queue)
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.PREEMPTED))
+    (message,) = said(queue.wake(), SolicitBid)
+    queue.hear(Bid(US, AgentName("a0"), W1, message.auction, (0,) * 6, (a_spread({0: 1}),), (), View(1)))
+    queue.wake()
+    claim = replace(
+        a_claim(W1, 2), region=US, jobs=message.jobs, spreads=(a_spread({0: 1}),), kind=Kind.SHARED
+    )
+    queue.fact(US_LOG, ClaimPromised(W1, 2, claim))
+    assert [] == said(queue.wake(), WithdrawAward)
+    decision = next(decision for _ in range(2 * PATIENCE) if begun(decision := next_round(queue)).leaves)
+    assert [(W1, 2)] == [(one.workload, one.epoch) for one in said(decision, WithdrawAward)]
+
+
 def test_job_that_comes_to_an_empty_pool_begins_no_round(start: Start) -> None:
     """Rounds that nobody was there for are not made up for: it has idle GPUs of its fastest type, and the next round begins on time."""
     queue = a_pool_queue(start)
@@ -393,3 +530,15 @@ def test_job_whose_node_is_lost_waits_for_its_turn_again(start: Start) -> None:
             break
     assert (Phase.FAILED, 6) == (row.phase, row.starts_failed)
     assert W1 not in queue.state.image.sharing.jobs
+
+
+def test_rounds_alone_decide_where_and_on_how_many_gpus_a_job_runs(start: Start) -> None:
+    """No user moves it to another region: a pick would hold it where it is. Nor does it grow: rounds count the GPUs with which it came."""
+    queue = a_job_queue(start, eu=pool_nodes(4), us=pool_nodes(4))
+    submit(queue, replace(shared(), regions=(US,)))
+    starts(queue, queue.wake(), W1)
+    no = said_once(queue.hear(MoveWorkload(W1, 1, EU, 0, is_forced=True)), Refused)
+    assert Reason.NOT_ALLOWED == no.reason
+    (job,) = queue.state.image.workloads.rows[W1].spec.jobs
+    no = said_once(queue.hear(ChangeWorkload(W1, 0, (replace(job, tasks=4),))), Refused)
+    assert ("jobs[0].tasks: in a shared pool a job has the GPUs of its share; submit it anew",) == no.problems

@@ -47,6 +47,18 @@ def test_a_column_that_falls_behind_takes_the_same_part_from_all() -> None:
     assert (LAG_MAX, (LAG_MAX + 1) / 4) == (accounts.lag("behind", HERE), accounts.lag("beside", HERE))
 
 
+def test_job_that_cannot_run_stops_no_clock_for_long() -> None:
+    """Once it is overdue the others are owed their targets again, round after round."""
+    accounts = Accounts()
+    targets = {"on hold": {HERE: 1.0}, "runs": {HERE: 0.5}}
+    for _ in range(PATIENCE + 1):
+        accounts.owe(targets)
+        accounts.receive("runs", HERE, 0.5)
+    before = accounts.lag("runs", HERE)
+    accounts.owe(targets)
+    assert (LAG_MAX, 0.5) == (accounts.lag("on hold", HERE), accounts.lag("runs", HERE) - before)
+
+
 def test_lag_goes_along_to_other_places() -> None:
     """New shares elsewhere take the lag with them, divided by target; the old place has none left."""
     accounts = Accounts()
