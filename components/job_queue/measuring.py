@@ -2,7 +2,7 @@
 
     a checkpoint    is compared with one of the same attempt that lies at least a part of a round before it
     the average     of like jobs on a GPU type moves with each such speed
-    SpeedMeasured   is recorded when the average differs from the known speed, measured or told, by one part of `SPEED_DIFFERS_PART`
+    SpeedMeasured   is recorded, once a round at most, when the average differs from the known speed, measured or told, by one part of `SPEED_DIFFERS_PART`
 
 Jobs that share a GPU have an average for each kind of jobs beside them. A checkpoint that a job saves because it was told to stop is not used: by then it may have worked less. Averages are not recorded; a
 queue that starts again begins with the speeds that are known.
@@ -27,8 +27,14 @@ SPEED_SPAN_PART = 20
 
 
 def speeds_due(state: QueueState) -> Instant | None:
-    """Return since when an average differs from what is known; None: none does."""
-    return min(state.speeds.differing.values(), default=None)
+    """Return since when an average that may be recorded in this round differs from what is known; None: none does."""
+    return min(_to_record(state).values(), default=None)
+
+
+def _to_record(state: QueueState) -> dict[SpeedKey, Instant]:
+    """Return the averages that differ, and since when, but for those that were recorded in this round already."""
+    meter, number = state.speeds, state.image.sharing.number
+    return {key: at for key, at in meter.differing.items() if meter.recorded.get(key) != number}
 
 
 def follow_checkpoint(state: QueueState, fact: Fact) -> None:
@@ -84,6 +90,6 @@ def record_speeds(state: QueueState, now: Instant) -> Decision:
     return Decision(
         tuple(
             SpeedMeasured(key.jobs, key.gpu_type, meter.averages[key], key.beside)
-            for key in sorted(meter.differing)
+            for key in sorted(_to_record(state))
         )
     )

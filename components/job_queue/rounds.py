@@ -148,7 +148,9 @@ def index_rounds(state: QueueState, fact: Fact) -> None:
         case SharesSet() | WorkloadReleased():
             state.fill_at = fact.at
         case SpeedMeasured(speed_key=jobs, gpu_type=gpu_type, beside=beside):
-            state.speeds.differing.pop(SpeedKey(jobs, gpu_type, beside), None)
+            key = SpeedKey(jobs, gpu_type, beside)
+            state.speeds.differing.pop(key, None)
+            state.speeds.recorded[key] = state.image.sharing.number
         case (
             WorkloadSubmitted(workload=workload)
             | AttemptClosed(workload=workload)

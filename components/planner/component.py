@@ -12,7 +12,7 @@ from core.messages.sharing import SharesSolved, SharesUnsolved, ShowShares
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, earliest
 
-SECTIONS = ("capacity", "pools", "prices")
+SECTIONS = ("attempts", "capacity", "pools", "prices")
 
 
 class Planner:

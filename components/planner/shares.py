@@ -19,7 +19,7 @@ from core.events.sharing import PolicySet, SharesSet
 from core.fact import Fact, Note
 from core.messages.base import LogHeard, LogSilent
 from core.messages.sharing import SetShares, SharesShown, SharesSolved, SharesUnsolved
-from core.nouns.ids import GLOBAL_LOG, RegionName, region_of
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_of
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
@@ -149,7 +149,9 @@ class Sharing:
         sharing = state.queue.sharing
         expected = expected_steps(sharing, state.queue.history)
         try:
-            asked = asked_of(sharing, columns, now, state.queue.tenants, expected, _can_run(state))
+            asked = asked_of(
+                sharing, columns, now, state.queue.tenants, expected, _can_run(state), _saved(state)
+            )
         except BadProblem as error:
             return Decision((SharesGivenUp(str(error)),))
         if asked is None:
@@ -205,6 +207,16 @@ def columns_of(state: PlannerState) -> dict[ShareColumn, int]:
         if not state.silent.get(region, False)
         for node_type, gpus in open_gpus(image.capacity).items()
     }
+
+
+def _saved(state: PlannerState) -> dict[WorkloadId, int]:
+    """Return the newest checkpoint's step of each job of a shared pool, also of those that run on from round to round."""
+    found: dict[WorkloadId, int] = {}
+    for image in state.regions.values():
+        for workload in state.queue.sharing.jobs:
+            for row in image.attempts.rows.get(workload, {}).values():
+                found[workload] = max(found.get(workload, 0), row.saved_step)
+    return found
 
 
 def _can_run(state: PlannerState) -> CanRun:

@@ -94,7 +94,7 @@ def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> 
 
 
 def _against_account(tenant: str, sender: str, message: Message) -> Against | None:
-    """Return the reason why a submission is refused: the account of another tenant, or the name of another sender.
+    """Return the reason why a submission is refused: the account or the share of another tenant, or the name of another sender.
 
     A sender may use no other name, because submission keys belong to their sender.
     """
@@ -102,6 +102,10 @@ def _against_account(tenant: str, sender: str, message: Message) -> Against | No
     assert isinstance(spec, WorkloadSpec), message
     if not owns(tenant, spec.tenant):
         return Reason.NOT_YOURS, (f"tenant: these are the credentials of {tenant}",)
+    if spec.share is not None and spec.share.entity not in ("", tenant):
+        return Reason.NOT_YOURS, (
+            "share.entity: a tenant's jobs are of its own share; only operators name another",
+        )
     if not isinstance(message, SubmitWorkload):
         return None
     if message.submitter != sender:

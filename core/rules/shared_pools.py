@@ -66,6 +66,7 @@ def problem_of(
     can_run: CanRun = anywhere,
     entity_weights: Mapping[str, int] | None = None,
     expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
+    saved: Mapping[WorkloadId, int] = NONE_EXPECTED,
 ) -> Pooled:
     """Return the problem of these jobs, without those that fit in no column.
 
@@ -74,6 +75,7 @@ def problem_of(
     has_pairs        with the pairs that may share GPUs. Raises BadProblem where they are too many
     entity_weights   thousandths, of those that have another weight than 1
     expected         steps of jobs that told none (core/rules/expected_steps.py)
+    saved            steps of newer checkpoints than the image knows, of attempts that run
     """
     groups: dict[str, list[WorkloadId]] = {}
     for workload in jobs:
@@ -92,7 +94,7 @@ def problem_of(
             ]
         if any(by_kind[kind]):
             classes.append(
-                _by_job(sharing, name, one, mine[0], now, expected.get(mine[0], 0))
+                _by_job(sharing, name, one, mine[0], now, expected.get(mine[0], 0), saved.get(mine[0], 0))
                 if is_by_job
                 else _by_class(name, one, len(mine))
             )
@@ -148,7 +150,13 @@ def _by_class(name: str, one: SharedClass, count: int) -> JobClass:
 
 
 def _by_job(
-    sharing: Sharing, name: str, one: SharedClass, workload: WorkloadId, now: Instant, expected: int
+    sharing: Sharing,
+    name: str,
+    one: SharedClass,
+    workload: WorkloadId,
+    now: Instant,
+    expected: int,
+    saved: int,
 ) -> JobClass:
     job = sharing.jobs[workload]
     steps = job.steps or expected
@@ -159,7 +167,7 @@ def _by_job(
         one.weight / WEIGHT,
         one.entity,
         order=job.number,
-        steps=max(1.0, steps - job.saved_step) if steps else 0.0,
+        steps=max(1.0, steps - max(saved, job.saved_step)) if steps else 0.0,
         age=(now - job.submitted_at) / SECOND,
         within=max(1.0, (job.submitted_at + job.within - now) / SECOND) if job.within else 0.0,
     )
@@ -204,6 +212,7 @@ def asked_of(
     tenants: Tenants,
     expected: Mapping[WorkloadId, int] = NONE_EXPECTED,
     can_run: CanRun = anywhere,
+    saved: Mapping[WorkloadId, int] = NONE_EXPECTED,
 ) -> AskedShares | None:
     """Return the problem of all jobs by the policy that is set, for a solver; None: there is nothing to solve. Raises BadProblem."""
     policy = sharing.settings.policy
@@ -219,6 +228,7 @@ def asked_of(
         can_run=can_run,
         entity_weights=weights,
         expected=expected,
+        saved=saved,
     )
     if not pooled.members:
         return None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from components.planner.component import Planner
 from core.effects import SolveShares
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled, WorkloadSubmitted
-from core.events.region import NodesLost
+from core.events.region import CheckpointCommitted, ClaimGranted, NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.events.tenants import EntitlementSet, TenantSet
 from core.messages.base import LogHeard, LogSilent
@@ -26,8 +26,8 @@ from core.nouns.limits import (
 )
 from core.nouns.sharing import ROUND_SPAN, ClassShares, PoolShares, ShareColumn, SharingSettings
 from core.nouns.tenant import Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Extent, Phase, Topology
-from tests.builders import EU, EU_LOG, US, US_LOG, amount, submitted
+from core.nouns.workload import EndCause, Extent, Kind, Phase, Topology
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_spread, amount, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import pool_nodes, shared
 from tests.matching import said, said_once
@@ -363,3 +363,14 @@ def test_shares_too_large_for_a_message_are_not_sent(start: Start) -> None:
     answer = PoolShares(one.asked.revision, (COLUMN,), (2,), classes, "highs", one.asked.changes)
     assert [] == said(machine.hear(SharesSolved(answer)), SetShares)
     assert "shares of 8000 classes are too large for a message" in machine.state.shares.why
+
+
+def test_steps_that_are_left_follow_checkpoints_of_attempts_that_run(start: Start) -> None:
+    """A job that stays for many rounds has fewer steps left after each checkpoint, though no attempt of it has ended."""
+    machine = a_planner(start)
+    machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("finish_time"), 1))
+    claim = replace(a_claim("w-1"), region=US, kind=Kind.SHARED, spreads=(a_spread({0: 1}),))
+    machine.fact(US_LOG, ClaimGranted(WorkloadId("w-1"), 1, claim, is_merged=False))
+    machine.fact(US_LOG, CheckpointCommitted(WorkloadId("w-1"), 1, 3_000))
+    (one,) = asked(machine)
+    assert [6_000] == [job.steps for job in one.asked.classes]

@@ -41,6 +41,8 @@ class SpeedMeter:
         """Millionths of a step in a second."""
         self.differing: dict[SpeedKey, Instant] = {}
         """The averages that differ from the speeds that are known, and since when."""
+        self.recorded: dict[SpeedKey, int] = {}
+        """The number of the round in which each was recorded last."""
         self._marks: dict[WorkloadId, Mark] = {}
 
     def saved(self, workload: WorkloadId, mark: Mark, span_min: Nanoseconds) -> int:
@@ -73,6 +75,7 @@ class SpeedMeter:
             for key, average in self.averages.items()
             if key.jobs in jobs or key in self.differing
         }
+        self.recorded = {key: number for key, number in self.recorded.items() if key in self.averages}
 
     def forget(self, workload: WorkloadId) -> None:
         """Forget the checkpoint of an attempt that is over."""

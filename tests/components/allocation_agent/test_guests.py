@@ -93,7 +93,8 @@ def test_guest_that_finds_no_place(
 ) -> None:
     """It has a reason of its own, which says nothing of the region's free capacity."""
     said = ask(an_agent(start, NODES, *history), job, kind)
-    assert (Reason.NO_HOST, 0, None) == (reason(said), said.missing_gpu_milli, said.shortage)  # type: ignore[union-attr]
+    assert isinstance(said, Abstention)
+    assert (Reason.NO_HOST, 0, None) == (said.reason, said.missing_gpu_milli, said.shortage)
 
 
 def test_award_of_a_guest_is_claimed_beside_its_host(start: Start) -> None:

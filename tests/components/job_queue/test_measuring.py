@@ -195,3 +195,14 @@ def test_job_is_preferred_where_it_runs_by_its_pause_too() -> None:
     for pause, runs_on in ((0.0, "b"), (3.0, "a")):
         present = Present(problem, (("a", "b"),), shares, (pause,))
         assert [Run((runs_on,), 0)] == chosen(present, accounts, [Run(("a",), 0)], stay=0.0)
+
+
+def test_speed_is_recorded_once_a_round(start: Start) -> None:
+    """However unevenly a job works: each record makes all shares old, and they are solved again."""
+    queue = runs(start)
+    begun(next_round(queue))
+    steps = (0, 60, 180, 300, 1_000, 1_700)
+    recorded = [one for step in steps for one in saves(queue, step, seconds(30))]
+    assert [2 * MICRO_STEPS] == [one.speed for one in recorded]
+    (again,) = [event for event in facts(next_round(queue)) if isinstance(event, SpeedMeasured)]
+    assert again.speed > 3 * MICRO_STEPS

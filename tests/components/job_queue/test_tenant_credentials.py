@@ -26,6 +26,7 @@ from core.rules.ownership import ABOUT_ONE, OF_ALL, ON_ACCOUNT, TENANTS_MAY, aga
 from tests.builders import a_spec
 from tests.components.support.job_queue import W1, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
+from tests.components.support.shared_pool import shared
 from tests.core.reflection import example
 from tests.matching import facts, said_once
 
@@ -129,6 +130,10 @@ def test_submits_on_its_own_account_alone(start: Start) -> None:
     assert "w-3" == said_once(machine.hear(mine, sender=EVE, tenant="bio"), Submitted).workload
     others = SubmitWorkload(of("ml"), EVE)
     assert (Reason.NOT_YOURS, ("tenant: these are the credentials of bio",)) == _told(machine, others)
+    for entity, is_theirs in (("ml", True), ("bio", False)):
+        spec = replace(shared(entity=entity), tenant=TenantName("bio"))
+        reason, _ = _told(machine, SubmitWorkload(spec, EVE))
+        assert (reason == Reason.NOT_YOURS) is is_theirs, "the share of another tenant is theirs too"
     assert (Reason.INVALID, ("submitter: it is not who says this",)) == _told(
         machine, replace(mine, submitter=ADA)
     )
