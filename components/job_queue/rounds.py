@@ -263,7 +263,7 @@ def _is_out_of_reach(state: QueueState, row: WorkloadRow) -> bool:
 
 
 def _keeps_pick(state: QueueState, row: WorkloadRow) -> bool:
-    """Return whether a job out of reach keeps its pick: not one in another region, whose GPUs would be idle until its own is heard."""
+    """Return whether a job out of reach keeps its pick; in another region those GPUs would be idle until its own is heard."""
     return _is_out_of_reach(state, row) and (row.pick is None or row.pick.region == row.region)
 
 

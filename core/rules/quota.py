@@ -76,7 +76,7 @@ def level_of(row: WorkloadRow, tenants: Tenants) -> int:
 def _level_of_pick(spec: WorkloadSpec) -> int:
     """Return the level of a job of a shared pool: one more for each doubling of the GPUs that it needs on one node.
 
-    So it pushes out jobs that need fewer GPUs on a node, which lie in its way; these find room beside it, as all picks fit their column.
+    So such a job pushes out narrower ones in its way; these find room beside, as all picks fit their column.
     """
     (job,) = spec.jobs
     return min(LOWEST + (job.need.gpu_milli * job.tasks_together // MILLI).bit_length() - 1, LEVEL_MAX)
