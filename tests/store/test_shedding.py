@@ -15,6 +15,7 @@ from store.archive import directory_of
 from store.errors import AppendFailed, LogError
 from store.shedding import Shedding
 from store.sqlite import SqliteLog, SqliteStore
+from store.sqlite_writer import Append, Outcome
 from tests.store.archived_logs import LOG, everything, fill, here, rows, verified, write_files
 
 pytestmark = pytest.mark.usefixtures("small_files")
@@ -55,6 +56,20 @@ async def append_until(log: SqliteLog, is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
+def waits_of_appends(log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """For each group of appends from now on, PRAGMA synchronous and whether a transaction was open, as it began."""
+    writer, waits = log._writer, []
+    committed, connection = writer._committed, writer._connection
+
+    def seen(group: list[Append]) -> list[Outcome]:
+        (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+        waits.append((synchronous, connection.in_transaction))
+        return committed(group)
+
+    monkeypatch.setattr(writer, "_committed", seen)
+    return waits
+
+
 def flip(file: Path, place: int = 40) -> None:
     """Damage a block of an archive file; what the file says of itself stays whole."""
     data = bytearray(file.read_bytes())
@@ -78,14 +93,15 @@ async def eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteLog:
     ids=["read", "sync", "lock", "mistake"],
 )
 async def test_keeper_outlives_a_disk_that_cannot_delete(
-    tmp_path: Path, path: Path, eager: SqliteLog, error: Exception
+    tmp_path: Path, path: Path, eager: SqliteLog, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Appends go on, and wait for the disk as before; once the disk is well the rows go."""
     shedding = eager._writer._shedding
     delete, shedding._delete = shedding._delete, failing(error)  # type: ignore[method-assign]
-    await append_until(eager, lambda: eager.not_archived >= 3)
-    connection = eager._writer._connection
-    assert [(2,), False] == [connection.execute("PRAGMA synchronous").fetchone(), connection.in_transaction]
+    await append_until(eager, lambda: eager.not_archived >= 1)
+    waits = waits_of_appends(eager, monkeypatch)
+    await append_until(eager, lambda: eager.not_archived >= 4)
+    assert set(waits) == {(2, False)}
     shedding._delete = delete  # type: ignore[method-assign]
     await write_files(tmp_path)
     await append_until(eager, lambda: here(path)[0] == 301)
