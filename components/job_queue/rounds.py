@@ -48,6 +48,10 @@ from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pool
 from core.rules.submission import types_that_hold
 from core.sharing.rounds import filled
 
+JOINS_MAX = 4_000
+"""Jobs that join in one fact, of those that do not leave or share a GPU: 60 of its 256 KiB, and 40 more if all are wide. Beside them it has
+room for 4,000 jobs that change their column, or 10,000 that leave."""
+
 
 def round_due(state: QueueState) -> Instant | None:
     """Return when the next round begins, idle GPUs are to be given out, or speeds are recorded; None: there is no job of a shared pool."""
@@ -71,9 +75,9 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         return Decision(tuple(CopyArrived(workload) for workload in arrived))
     sharing = state.image.sharing
     number = now // sharing.settings.round_span
-    if number <= sharing.number:
-        return _filled(state, _scene(state, _pooled(state, now), is_boundary=False))
     pooled = _pooled(state, now)
+    if number <= sharing.number:
+        return _filled(state, _scene(state, pooled, is_boundary=False))
     missing = _missing_shares(state, pooled)
     if missing is not None:
         return Decision(facts_of_shares(missing))
@@ -82,16 +86,17 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     changes, rows = changes_of(sharing, scene, runs), state.image.workloads.rows
     leaves = tuple(job for job in changes.leaves if not _keeps_pick(state, rows[job]))
     deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
-    begun = RoundBegun(
-        number,
-        scene.columns,
-        changes.joins,
-        leaves,
-        Nanoseconds(deadline),
-        _wide(state, changes.joins),
-        changes.beside,
+    # Too many joins for one fact are divided: jobs that neither leave nor share a GPU may join in further ones.
+    bound = {*leaves, *changes.beside, *changes.beside.values()}
+    told, *more = _batches(
+        {job: column for job, column in changes.joins.items() if job in bound},
+        {job: column for job, column in changes.joins.items() if job not in bound},
     )
-    return _with_auctions_ended(state, begun, leaves)
+    wide, beside = _wide(state, told), changes.beside
+    begun = RoundBegun(number, scene.columns, told, leaves, Nanoseconds(deadline), wide, beside)
+    added = (_added(state, scene, joins) for joins in more)
+    ended = _with_auctions_ended(state, leaves)
+    return Decision((*ended.events, begun, *added), ended.messages)
 
 
 def _filled(state: QueueState, scene: Scene) -> Decision:
@@ -99,8 +104,11 @@ def _filled(state: QueueState, scene: Scene) -> Decision:
     waiting = [job for job in scene.present.class_of if job not in state.image.sharing.picks]
     more = filled(scene.present, scene.runs, waiting)
     joins = {WorkloadId(run.jobs[0]): run.column for run in more}
-    wide = _wide(state, joins)
-    return Decision((RoundLooked(), *((PicksAdded(scene.columns, joins, wide),) if joins else ())))
+    return Decision((RoundLooked(), *(_added(state, scene, part) for part in _batches({}, joins) if part)))
+
+
+def _added(state: QueueState, scene: Scene, joins: dict[WorkloadId, int]) -> PicksAdded:
+    return PicksAdded(scene.columns, joins, _wide(state, joins))
 
 
 def _wide(state: QueueState, joins: Iterable[WorkloadId]) -> tuple[WorkloadId, ...]:
@@ -113,8 +121,16 @@ def _wide(state: QueueState, joins: Iterable[WorkloadId]) -> tuple[WorkloadId, .
     return tuple(found)
 
 
-def _with_auctions_ended(state: QueueState, begun: RoundBegun, leaves: tuple[WorkloadId, ...]) -> Decision:
-    """Return the round, after the open auctions of those who leave before they started."""
+def _batches(together: dict[WorkloadId, int], others: dict[WorkloadId, int]) -> list[dict[WorkloadId, int]]:
+    """Divide joins over facts; in the first are all that must be together."""
+    left = list(others.items())
+    room = max(0, JOINS_MAX - len(together))
+    first = together | dict(left[:room])
+    return [first, *(dict(left[at : at + JOINS_MAX]) for at in range(room, len(left), JOINS_MAX))]
+
+
+def _with_auctions_ended(state: QueueState, leaves: tuple[WorkloadId, ...]) -> Decision:
+    """Return the end of the open auctions of those who leave before they started."""
     events: list[Event | Note] = [RoundLooked()]
     told: list[Message] = []
     for workload in leaves:
@@ -122,7 +138,7 @@ def _with_auctions_ended(state: QueueState, begun: RoundBegun, leaves: tuple[Wor
         if auction is not None:
             told += [settled(bid, has_won=False) for bid in auction.bids.values()]
             events.append(AuctionClosed(workload, None))
-    return Decision((*events, begun), tuple(told))
+    return Decision(tuple(events), tuple(told))
 
 
 # Folding.

@@ -297,8 +297,8 @@ MUTANTS = (
         (
             Edit(
                 "components/job_queue/awards.py",
-                "    if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:\n",
-                "    if not is_requeued or attempt.stop_cause:\n",
+                "    is_to_stop = row.is_cancel_requested or row.requeued_epoch == row.epoch\n",
+                "    is_to_stop = row.requeued_epoch == row.epoch\n",
             ),
         ),
     ),

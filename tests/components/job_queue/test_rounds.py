@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from components.job_queue import rounds
+from core.codec import encode
 from core.component import Decision
 from core.events.queue import WorkloadSubmitted
 from core.events.region import AttemptEnded, ClaimPromised, NodesJoined
@@ -32,8 +34,17 @@ from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import (
+    GLOBAL_LOG,
+    AgentName,
+    DatasetName,
+    RegionName,
+    TenantName,
+    WorkerName,
+    WorkloadId,
+)
 from core.nouns.instant import Instant, seconds
+from core.nouns.limits import FACT_BYTES_MAX
 from core.nouns.placement import View
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import Amount
@@ -542,3 +553,34 @@ def test_rounds_alone_decide_where_and_on_how_many_gpus_a_job_runs(start: Start)
     (job,) = queue.state.image.workloads.rows[W1].spec.jobs
     no = said_once(queue.hear(ChangeWorkload(W1, 0, (replace(job, tasks=4),))), Refused)
     assert ("jobs[0].tasks: in a shared pool a job has the GPUs of its share; submit it anew",) == no.problems
+
+
+def test_round_in_which_more_join_than_a_fact_holds(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They join in further facts, at once; each once, and for as many GPUs as there are."""
+    monkeypatch.setattr(rounds, "JOINS_MAX", 2)
+    queue = a_pool_queue(start, pool_nodes(5))
+    jobs = [submit(queue, shared(number)) for number in range(1, 11)]
+    opened = queue.wake()
+    first = list(queue.state.image.sharing.picks)
+    starts(queue, opened, *first)
+    while not begun(decision := next_round(queue)).leaves:
+        pass
+    told = [event for event in facts(decision) if isinstance(event, RoundBegun | PicksAdded)]
+    assert ([RoundBegun, PicksAdded, PicksAdded], [2, 2, 1]) == (
+        [type(event) for event in told],
+        [len(event.joins) for event in told],
+    )
+    assert (set(first), set(jobs) - set(first)) == (set(begun(decision).leaves), set(picked(decision)))
+    assert set(jobs) - set(first) == queue.state.image.sharing.picks.keys()
+
+
+def test_facts_of_the_largest_round_have_room_for_it() -> None:
+    """As many as may join at once, all of several GPUs, beside 4,000 that change their column or 10,000 that leave."""
+    columns = tuple(ShareColumn(RegionName("r" * 30), f"gpu-{number}") for number in range(64))
+    jobs = [WorkloadId(f"w-{10**7 + number}") for number in range(20_000)]
+    joins = dict.fromkeys(jobs[: rounds.JOINS_MAX], 63)
+    moved = dict.fromkeys(jobs[-4_000:], 63)
+    for more, leaves in (({}, tuple(jobs[-10_000:])), (moved, tuple(moved))):
+        all_who_join = joins | more
+        largest = RoundBegun(10**9, columns, all_who_join, leaves, seconds(60), tuple(all_who_join))
+        assert len(encode(largest)) < FACT_BYTES_MAX
