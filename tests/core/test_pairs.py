@@ -1,4 +1,4 @@
-"""Pairs on one device: what the ledger counts of a host and its guest, and what the rules of pairs find."""
+"""Pairs on one device: what the ledger counts of a host and its guest."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,22 +11,21 @@ from core.events.region import (
     GangStarted,
     NodesLost,
     NodesReturned,
-    PromiseRevised,
     StopOrdered,
 )
 from core.fact import Event
 from core.images import RegionImage
 from core.images.pairs import partner_of, place_beside
-from core.invariants.consistency import check_ledger, check_region_fact
+from core.invariants.consistency import check_ledger
 from core.nouns.defragmentation import Immovable
-from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
+from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import SECOND, Instant
 from core.nouns.operation import WHOLE, Ack, Answer, OperationKind
 from core.nouns.placement import Claim, NodeRow
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, Kind
 from core.rules.preemption import why_no_offer
-from tests.builders import EU, a_claim, a_fact, a_job, a_region, amount, attempt, granted, promised
+from tests.builders import a_claim, a_job, a_region, amount, attempt, granted, promised
 from tests.components.support.shared_pool import pool_nodes
 
 HOST, GUEST, NEXT = attempt("w-1"), attempt("w-2"), attempt("w-3")
@@ -149,55 +148,6 @@ def test_host_that_may_take_a_guest() -> None:
         assert None is place_beside(a_region(*history).capacity, HOST, kind, job)
     assert None is place_beside(a_region(*PAIR).capacity, GUEST, Kind.SHARED, job)
     assert None is place_beside(a_region(NODES, granted(one(HOST))).capacity, HOST, Kind.SHARED, (wide,))
-
-
-def broken(event: Event, *before: Event) -> list[tuple[int, str]]:
-    """Violations of rules 1 and 5 at a fact."""
-    image = a_region(*before)
-    return [found for found in check_region_fact(EU, a_fact(event, 9), image, None) if found[0] in (1, 5)]
-
-
-def test_grant_of_a_guest_that_breaks_a_rule() -> None:
-    """Rule 1: one host and one guest, both of the pool and of one GPU, where the host lies, while the host goes on."""
-    hosted = (NODES, granted(one(HOST)), GangStarted(*HOST))
-    assert [] == broken(granted(one(GUEST, HOST)), *hosted)
-    away = replace(one(GUEST, HOST), spreads=a_claim(placed={1: 1}).spreads)
-    two = pool_nodes(2, 2, "H100")
-    for event, before, why in (
-        (granted(one(GUEST, HOST)), (NODES,), "holds nothing"),
-        (granted(one(NEXT, HOST)), PAIR, "shares its device already"),
-        (granted(one(NEXT, GUEST)), PAIR, "shares its device already"),
-        (granted(one(GUEST, HOST)), (*hosted, stopped(HOST)), "is to end"),
-        (granted(one(GUEST, HOST, gpus=2)), hosted, "one task of one GPU"),
-        (granted(away), (two, *hosted[1:]), "lies elsewhere"),
-    ):
-        assert [why in text for _, text in broken(event, *before)] == [True], (event, why)
-
-
-def test_promise_over_an_attempt_of_a_pair() -> None:
-    """Rule 5: neither host nor guest is preempted, by the first choice or by a revised one."""
-    wide = a_claim("w-9", jobs=(a_job(1, 2),), kind=Kind.SHARED, priority=4)
-    for key in (HOST, GUEST):
-        promise = promised(replace(wide, victims=(key,)))
-        assert any("shares its device" in text for _, text in broken(promise, *PAIR))
-        revised = PromiseRevised(WorkloadId("w-9"), 1, (key,), (0,), NEXT)
-        more = (granted(one(NEXT)), promised(replace(wide, victims=(NEXT,))))
-        assert any("shares its device" in text for _, text in broken(revised, *PAIR, *more))
-    alone = promised(replace(wide, victims=(HOST,)))
-    assert [] == [text for _, text in broken(alone, *PAIR[:2]) if "shares its device" in text]
-
-
-def test_pair_that_the_ledger_shows_torn() -> None:
-    """Rule 1 is found from the image alone: each of the two must name the other."""
-    image = a_region(*PAIR)
-    host = image.capacity.holding(*HOST)
-    assert host is not None
-    host.guest = None
-    assert any("is not its host" in text for text in check_ledger(image.capacity))
-    host.guest = NEXT
-    assert any("does not lie beside it" in text for text in check_ledger(image.capacity))
-    host.guest, host.claim = GUEST, replace(host.claim, kind=Kind.TRAINING)
-    assert any("may not" in text for text in check_ledger(image.capacity))
 
 
 def test_pair_is_read_again() -> None:
