@@ -18,6 +18,7 @@ from core.nouns.limits import (
     NAME_LENGTH_MAX,
     TENANT_RUN_MIN_MAX,
 )
+from core.nouns.pool import shared_name
 from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
 from core.nouns.workload import EndCause, JobSpec
 from core.rules.tenancy import (
@@ -248,3 +249,11 @@ def test_uses_are_of_types_that_matter_to_a_tenant() -> None:
     assert ["A100", "H100"] == list(uses[A])
     assert TypeUse(Entitlement(), 500, 500, 0) == uses[A]["A100"]
     assert {} == uses[TenantName("b")]
+
+
+def test_nothing_is_borrowed_of_a_shared_pool() -> None:
+    """Its GPUs are under no quota: a tenant holds them, and they are lent by nobody."""
+    tenants = of(a=Entitlement(4))
+    uses = uses_by_tenant(tenants, {TenantName("b"): {shared_name("H100"): 2_000}}, {"H100": 4_000})
+    assert TypeUse(Entitlement(), 2_000, 0, 0) == uses[TenantName("b")][shared_name("H100")]
+    assert 0 == uses[A]["H100"].lent
