@@ -17,7 +17,7 @@ from core.nouns.tenant import OVER_LEVEL
 from mizzen.connect.plane import ask
 from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, gpus_text, time_text
-from mizzen.views.workloads.queue_lines import OVER, sentence_of
+from mizzen.views.workloads.queue_lines import NO_LEVEL, OVER, sentence_of
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "GPUS", "START", "IN", "BAND", "RUNS", "REASON")
 FIGURES = ("PRIO", "GPUS", "IN", "BAND", "RUNS")
@@ -78,7 +78,7 @@ def _cells(row: ListedStart, now: datetime) -> tuple[object, ...]:
         row.workload,
         row.name,
         row.tenant,
-        OVER if row.priority == OVER_LEVEL else row.priority,
+        NO_LEVEL if row.round_in >= 0 else OVER if row.priority == OVER_LEVEL else row.priority,
         gpus_text(row.gpu_milli),
         start,
         within,
