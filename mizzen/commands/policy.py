@@ -132,7 +132,7 @@ def show(
         columns = pool_status.job_rows(
             found.sharing, workload, found.times.get(workload), found.chosen, found.at
         )
-        told = pool_status.job_told(found.sharing, workload, columns, found.run_time)
+        told = pool_status.job_told(found.sharing, workload, columns, found.run_time, found.saved_step)
         answer, lines = told, pool_status.job_lines(told, width)
     else:
         sharing = on_plane(lambda bus, _: sharing_of(bus))
