@@ -142,7 +142,9 @@ def test_gpus_of_a_shared_pool_are_under_no_quota() -> None:
     """A tenant holds them, and neither borrows nor lends them."""
     use = TypeUse(Entitlement(), 2_000, 0, 0)
     row = ListedTenant(ML, TenantSettings(), 0, None, {"shared/V100": use})
-    assert ["ml", "shared/V100", "-", "-", "-", "2", "-", "-", "0%", "0%", "0h", "-", "-"] == quota_of([row], None)[1].split()
+    assert ["ml", "shared/V100", "-", "-", "-", "2", "-", "-", "0%", "0%", "0h", "-", "-"] == quota_of(
+        [row], None
+    )[1].split()
 
 
 def test_behind_is_told_in_time() -> None:
