@@ -133,10 +133,14 @@ def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
     return guarantee or (is_lower and most * MILLI < held)
 
 
-def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage]) -> Held:
+def held_by_tenant(
+    workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage], *, has_pairs: bool = False
+) -> Held:
     """Return the GPU milli of granted attempts that have not ended, by tenant and GPU type.
 
     Attempts of workloads that are not in `workloads` do not count. A promise holds no capacity yet. All tasks of a job are on nodes of one type.
+
+    has_pairs   two jobs may share a GPU in shared pools
     """
     found: Held = {}
     for image in regions:
@@ -145,7 +149,7 @@ def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterabl
             for attempt in epochs.values():
                 if row is None or not attempt.phase.is_live:
                     continue
-                amounts = held_on(row.spec, attempt.spreads, image.hardware)
+                amounts = held_on(row.spec, attempt.spreads, image.hardware, has_pairs=has_pairs)
                 for gpu_type, amount in amounts.items():
                     mine = found.setdefault(row.tenant, {})
                     mine[gpu_type] = mine.get(gpu_type, 0) + amount
