@@ -144,6 +144,7 @@ def test_outcome_of_a_submission(tested: SubmissionTested, lines: list[str]) -> 
 def test_remaining_time_of_a_run() -> None:
     """While it is up."""
     told = RunTimeTold(seconds(60), PredictedBy.TENANT, seconds(30))
-    assert "for about 1:00 in all, to judge by its tenant's other work; 0:30 of it are left" == run_time_text(
-        told
+    assert (
+        "for about 1:00 in all, to judge by its tenant's other work; work that has run as long goes on for about 0:30 more"
+        == run_time_text(told)
     )

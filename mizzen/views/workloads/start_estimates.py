@@ -116,9 +116,13 @@ def start_text(start: StartEstimate) -> str:
 
 
 def run_time_text(told: RunTimeTold) -> str:
-    """How long it runs, in words."""
+    """How long it runs, in words: as predicted at its submission, and since it runs, for how long work goes on that ran as long."""
     text = f"for about {time_text(told.duration)} in all, to judge by {PREDICTED_BY[told.by]}"
-    return f"{text}; {time_text(told.left)} of it are left" if told.left >= 0 else text
+    return (
+        f"{text}; work that has run as long goes on for about {time_text(told.left)} more"
+        if told.left >= 0
+        else text
+    )
 
 
 def _round_text(round_in: int) -> str:
