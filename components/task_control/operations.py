@@ -81,7 +81,7 @@ def operations_wanted(
         _want_for_gang(held, row, live.get(WHOLE), leave, preempt, wants)
         if not wants and not live and award is not None and award.moving and award.epoch == key[1]:
             is_round = award.moving.startswith(ROUND)
-            why = "it is not picked for this round" if is_round else "it moves to another region"
+            why = "it is not picked there for this round" if is_round else "it moves to another region"
             by = ROUNDS if is_round else MOVES
             wants[Wanted(OperationKind.MOVE, why, award.moving, award.move_deadline, by)] = [WHOLE]
     return tuple(

@@ -32,17 +32,24 @@ def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -
     if spec.regions and len(hardware) > 1:
         where = f"regions {' and '.join(hardware)}"
     regions = {region: one.of(spec.kind) for region, one in hardware.items()}
-    if spec.kind is Kind.SHARED and not any(regions.values()):
+    is_shared = spec.kind is Kind.SHARED
+    if is_shared and not any(regions.values()):
         return (f"share: {where} has no node in the pool {SHARED_POOL}",)
+    if is_shared:
+        where = f"the pool {SHARED_POOL} of {where}"
+    elsewhere = {name for one in hardware.values() for name in (one.rows if is_shared else one.shared)}
     found = []
     for index, job in enumerate(spec.jobs):
-        reason = _of_job(job, regions, where)
+        reason = _of_job(job, regions, where, elsewhere)
         found += [f"jobs[{index}].{reason}"] if reason else []
     return tuple(found) or (_of_all(spec.jobs, regions, where),)
 
 
-def _of_job(job: JobSpec, regions: Regions, where: str) -> str:
-    """Return the reason why no region could hold this job alone; empty if one could."""
+def _of_job(job: JobSpec, regions: Regions, where: str, elsewhere: Iterable[str]) -> str:
+    """Return the reason why no region could hold this job alone; empty if one could.
+
+    elsewhere   types of nodes on the other side of the border: in a shared pool, or for work of a shared pool those that are in none
+    """
     every = list(regions.values())
     rows = [
         (region, node_type, row)
@@ -51,7 +58,7 @@ def _of_job(job: JobSpec, regions: Regions, where: str) -> str:
         if job.takes(node_type)
     ]
     if not rows:
-        return f"gpu_type: {_of_type(job, every, where)}"
+        return f"gpu_type: {_of_type(job, every, where, elsewhere)}"
     # Each check leaves the rows that hold the job as far as it was checked.
     such = ""
     for resource, field in PER_NODE.items():
@@ -89,8 +96,13 @@ def _too_much_for_a_node(
     return f"{text} (the largest is one of type {gpu_type} in region {region})"
 
 
-def _of_type(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
-    """Return the reason for which no node suits the job: no node of the requested type, or only nodes for other kinds of work."""
+def _of_type(
+    job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str, elsewhere: Iterable[str]
+) -> str:
+    """Return the reason for which no node suits the job: no node of the requested type, or only nodes for other kinds of work.
+
+    elsewhere   as in `_of_job`
+    """
     runs_programs = job.program is not None
     others = {node_type_of(name, runs_programs=not runs_programs) for name in (job.gpu_type, *job.or_types)}
     verb = "have" if where.startswith("regions") else "has"
@@ -103,6 +115,10 @@ def _of_type(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: 
         if runs_programs:
             return f"all nodes with {job.type_text} are emulated and run no programs; for programs {has}"
         return f"all nodes with {job.type_text} run programs and emulate none; for emulated work {has}"
+    if any(map(job.takes, elsewhere)):
+        if where.startswith(f"the pool {SHARED_POOL}"):
+            return f"no node with {job.type_text} is in the pool {SHARED_POOL}; {has}"
+        return f"every node with {job.type_text} is in the pool {SHARED_POOL}, for jobs with `share` alone; for others {has}"
     return f"no node has {job.type_text}; {has}"
 
 

@@ -21,6 +21,7 @@ from core.nouns.limits import (
     NAME_LENGTH_MAX,
     TENANT_RUN_MIN_MAX,
 )
+from core.nouns.pool import SHARED_GPUS
 from core.nouns.quantities import MILLI
 from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import (
@@ -132,10 +133,14 @@ def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
     return guarantee or (is_lower and most * MILLI < held)
 
 
-def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage]) -> Held:
+def held_by_tenant(
+    workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage], *, has_pairs: bool = False
+) -> Held:
     """Return the GPU milli of granted attempts that have not ended, by tenant and GPU type.
 
     Attempts of workloads that are not in `workloads` do not count. A promise holds no capacity yet. All tasks of a job are on nodes of one type.
+
+    has_pairs   two jobs may share a GPU in shared pools
     """
     found: Held = {}
     for image in regions:
@@ -144,7 +149,7 @@ def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterabl
             for attempt in epochs.values():
                 if row is None or not attempt.phase.is_live:
                     continue
-                amounts = held_on(row.spec, attempt.spreads, image.hardware)
+                amounts = held_on(row.spec, attempt.spreads, image.hardware, has_pairs=has_pairs)
                 for gpu_type, amount in amounts.items():
                     mine = found.setdefault(row.tenant, {})
                     mine[gpu_type] = mine.get(gpu_type, 0) + amount
@@ -167,7 +172,8 @@ def uses_by_tenant(
     """Return the GPUs that each tenant holds, has borrowed and has lent, by tenant and type, both ascending.
 
     there    GPU milli of each type in the fleet
-    returns  for each type, the lent sum to the borrowed beyond GPUs guaranteed to no tenant, as far as idle guarantees reach
+    returns  for each type, the lent sum to the borrowed beyond GPUs guaranteed to no tenant, as far as idle guarantees reach; of a shared
+             pool's GPUs, which are under no quota, nothing is borrowed
     """
     names = sorted({*tenants.rows, *held})
     found: dict[TenantName, dict[str, TypeUse]] = {name: {} for name in names}
@@ -176,7 +182,10 @@ def uses_by_tenant(
         rows = {name: tenants.rows.get(name) for name in names}
         entitled = {name: row.of(gpu_type) if row else NO_ENTITLEMENT for name, row in rows.items()}
         holds = {name: held.get(name, {}).get(gpu_type, 0) for name in names}
-        borrowed = {name: max(0, holds[name] - entitled[name].gpus * MILLI) for name in names}
+        is_shared = gpu_type.startswith(SHARED_GPUS)
+        borrowed = {
+            name: 0 if is_shared else max(0, holds[name] - entitled[name].gpus * MILLI) for name in names
+        }
         idle = {
             name: max(0, entitled[name].gpus * MILLI - holds[name]) if entitled[name].is_lent else 0
             for name in names

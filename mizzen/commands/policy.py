@@ -61,7 +61,10 @@ def set_policy(
         str, Parameter(help="Rounds by which a job is preferred where it runs: more means fewer moves.")
     ] = "",
     entities: Annotated[
-        str, Parameter(help="Weights of entities, as in ads=2,maps=1; all others are 1. `none` forgets them.")
+        str,
+        Parameter(
+            help="Weights of entities, as in ads=2,maps=1; others weigh as many as their GPUs under quota, 1 at least. `none` forgets them."
+        ),
     ] = "",
     space_sharing: Annotated[
         Literal["on", "off"] | None, Parameter(help="Whether two jobs of one GPU may share it.")
@@ -132,7 +135,7 @@ def show(
         columns = pool_status.job_rows(
             found.sharing, workload, found.times.get(workload), found.chosen, found.at
         )
-        told = pool_status.job_told(found.sharing, workload, columns, found.run_time)
+        told = pool_status.job_told(found.sharing, workload, columns, found.run_time, found.saved_step)
         answer, lines = told, pool_status.job_lines(told, width)
     else:
         sharing = on_plane(lambda bus, _: sharing_of(bus))

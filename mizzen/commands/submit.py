@@ -131,7 +131,8 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     from core.nouns.operation import ControlSpec
     from core.nouns.workload import NEVER
     from mizzen.jobs.values import span_text
-    from mizzen.views.phrases.text import control_text
+    from mizzen.views.phrases.quota_text import priority_text
+    from mizzen.views.phrases.text import control_text, share_text
 
     if is_json:
         tell_json(msgspec.to_builtins(spec))
@@ -140,7 +141,7 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     lines = [
         ("name", spec.name),
         ("tenant", spec.tenant),
-        ("priority", "its tenant's" if spec.priority is None else str(spec.priority)),
+        ("priority", priority_text(spec, None)),
         ("kind", str(spec.kind)),
         ("regions", ", ".join(spec.regions) or "any"),
         ("retry", retry),
@@ -149,6 +150,8 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     ]
     if spec.data:
         lines.insert(5, ("reads", ", ".join(spec.data)))
+    if spec.share is not None:
+        lines.append(("share", share_text(spec.share)))
     if spec.control != ControlSpec():
         lines.append(("control", control_text(spec)))
     if spec.is_incremental:

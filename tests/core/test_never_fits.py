@@ -10,7 +10,7 @@ from core.fact import Fact
 from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import gpu_type_of, node_type_of
 from core.nouns.ids import RegionName
-from core.nouns.workload import Extent, JobSpec, Program, Topology, WorkloadSpec
+from core.nouns.workload import Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.submission import could_fit
 from tests.builders import EU, EU_LOG, GIB, START, US, a_job, a_spec, amount, an_inventory, of_types
@@ -190,6 +190,31 @@ def test_reasons_name_the_hardware_of_the_fleet(
     """In devices, by job, and of the nodes that are for such work."""
     assert not any(could_fit(spec, region) for region in hardware.values())
     assert said == list(reasons_never(spec, hardware))
+
+
+BORDER = {EU: replace(BOTH[EU], shared=having(("V100", 1, 2)).rows), US: BOTH[US]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            a_spec(a_job(gpu_type="V100")),
+            "every node with V100 is in the pool shared, for jobs with `share` alone; for others the fleet has A100 (4 a node), H100 (8 a node)",
+        ),
+        (
+            a_spec(a_job(), kind=Kind.SHARED),
+            "no node with H100 is in the pool shared; the pool shared of the fleet has V100 (2 a node)",
+        ),
+        (
+            a_spec(a_job(gpu_type="B200"), kind=Kind.SHARED),
+            "no node has B200; the pool shared of the fleet has V100 (2 a node)",
+        ),
+    ],
+)
+def test_nodes_beyond_the_border_of_a_shared_pool_are_named(spec: WorkloadSpec, said: str) -> None:
+    """A type that is there, but not for such work, is not said to be missing."""
+    assert [f"jobs[0].gpu_type: {said}"] == list(reasons_never(spec, BORDER))
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from core.nouns.limits import (
     NAME_LENGTH_MAX,
     TENANT_RUN_MIN_MAX,
 )
+from core.nouns.pool import shared_name
 from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
-from core.nouns.workload import EndCause, JobSpec
+from core.nouns.workload import EndCause, JobSpec, Kind
 from core.rules.tenancy import (
     Held,
     gpus_by_type,
@@ -248,3 +249,25 @@ def test_uses_are_of_types_that_matter_to_a_tenant() -> None:
     assert ["A100", "H100"] == list(uses[A])
     assert TypeUse(Entitlement(), 500, 500, 0) == uses[A]["A100"]
     assert {} == uses[TenantName("b")]
+
+
+def test_nothing_is_borrowed_of_a_shared_pool() -> None:
+    """Its GPUs are under no quota: a tenant holds them, and they are lent by nobody."""
+    tenants = of(a=Entitlement(4))
+    uses = uses_by_tenant(tenants, {TenantName("b"): {shared_name("H100"): 2_000}}, {"H100": 4_000})
+    assert TypeUse(Entitlement(), 2_000, 0, 0) == uses[TenantName("b")][shared_name("H100")]
+    assert 0 == uses[A]["H100"].lent
+
+
+def test_half_a_gpu_is_held_where_two_jobs_may_share_it() -> None:
+    """In a shared pool, of a job of one GPU, alone or not: as it is charged."""
+    one, wide = (replace(a_spec(a_job(1, gpus)), tenant=A, kind=Kind.SHARED) for gpus in (1, 2))
+    queue = a_queue(
+        *(WorkloadSubmitted(WorkloadId(f"w-{n}"), n, spec, "ada") for n, spec in enumerate((one, wide), 1))
+    )
+    jobs = (one.jobs, wide.jobs)
+    region = a_region(*(grant(n, *mine, nodes=({n: 1},)) for n, mine in enumerate(jobs, 1)))
+    amounts = [
+        held_by_tenant(queue.workloads.rows, (region,), has_pairs=has_pairs)[A] for has_pairs in (False, True)
+    ]
+    assert [{"shared/H100": 3_000}, {"shared/H100": 2_500}] == amounts

@@ -136,6 +136,14 @@ def test_slots_of_cpus_are_no_gpus() -> None:
     assert {("bert", 1): {"A100": 1.0, "H100": 1.0}, ("etl", 1): {"cpu": 1.0}} == alone
 
 
+def test_gpus_of_a_shared_pool_are_of_their_type() -> None:
+    """What is charged for GPUs of a shared pool has a name of its own; the job ran on the type all the same, and has its speed there."""
+    story = ((0, submitted(1, a_spec(name="bert"))), *ran(1, 0, 10, "shared/V100"))
+    found = gathered(*story).found(SpeedTable({("bert", 1): {"V100": 4.0, "K80": 1.0}}, {}))
+    assert ({("bert", 1): {"V100": 4.0, "K80": 1.0}}, ()) == (found.table.alone, found.notes)
+    assert [40.0] == [job.steps for job in found.jobs]
+
+
 def test_attempts_that_counted_add_up() -> None:
     """An attempt that left a checkpoint counts, on the type that it ran on; one whose work was repeated does not."""
     story = (

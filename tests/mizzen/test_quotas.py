@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
-from core.messages.tenants import SetTenant
+from core.messages.tenants import ListedTenant, SetTenant
 from core.nouns.ids import GLOBAL_LOG, TenantName
 from core.nouns.instant import SECOND, Nanoseconds
-from core.nouns.tenant import Budget, Entitlement, TenantSettings
+from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
 from mizzen.actions.quotas import Wish, set_quota, tenants_listed, tenants_of, wish_of
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
@@ -136,6 +136,15 @@ async def test_tenants_are_listed(place: Place) -> None:
         "default H100 0 all yes 8 8 0 0% 0% 0h - -",
         "ml H100 30 all yes 0 0 6 0% 100% 0h 10000h 6d23h",
     ]
+
+
+def test_gpus_of_a_shared_pool_are_under_no_quota() -> None:
+    """A tenant holds them, and neither borrows nor lends them."""
+    use = TypeUse(Entitlement(), 2_000, 0, 0)
+    row = ListedTenant(ML, TenantSettings(), 0, None, {"shared/V100": use})
+    assert ["ml", "shared/V100", "-", "-", "-", "2", "-", "-", "0%", "0%", "0h", "-", "-"] == quota_of(
+        [row], None
+    )[1].split()
 
 
 def test_behind_is_told_in_time() -> None:

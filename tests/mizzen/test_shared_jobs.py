@@ -5,6 +5,7 @@ import pytest
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.sharing import ShareSpec
 from core.nouns.workload import Kind
+from mizzen.views.phrases.text import share_text
 from tests.mizzen.test_job_file import problems, read
 
 SHARED = """
@@ -23,6 +24,16 @@ def test_share_is_read() -> None:
     assert ShareSpec("bert", speeds, 90_000, 1_500, "nlp", Nanoseconds(7_200 * SECOND)) == spec.share
     assert Kind.SHARED == spec.kind == read(f"{SHARED}{line}\nkind: batch").kind
     assert ShareSpec() == read(SHARED + "share: {}").share
+
+
+def test_share_is_told() -> None:
+    """In one line, as it was written; of a job that told nothing, its weight."""
+    line = "share: {model: bert, speeds: {V100: 9.1}, steps: 90000, weight: 1.5, entity: nlp, slo: 2h}"
+    expected = (
+        "model bert, 9.1 steps/s on V100, 90000 steps, weight 1.5, entity nlp, to be done within 2:00:00"
+    )
+    assert expected == share_text(read(SHARED + line).share or ShareSpec())
+    assert "weight 1, keeps 0.8 beside bert" == share_text(ShareSpec(beside={"bert": 800_000}))
 
 
 @pytest.mark.parametrize(

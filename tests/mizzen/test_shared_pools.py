@@ -288,6 +288,16 @@ def test_steps_of_a_job_are_told(steps: int, saved: int, run_time: RunTimeTold |
     assert f"steps: {said}" == job_lines(told, None)[1]
 
 
+def test_steps_that_a_job_saved_since_it_runs_count() -> None:
+    """The queue's image has those of attempts that are over; before the attempt that runs has saved, they are the newest."""
+    image = GlobalImage.empty(("sharing",))
+    closed = AttemptClosed(W1, 1, EndCause.ROUND_OVER, Phase.PENDING, US, 1, saved_step=450)
+    for sequence, event in enumerate((submitted(spec=shared(speeds=SPEEDS, steps=900)), closed), 1):
+        image.fold(Fact(GLOBAL_LOG, sequence, Instant(sequence), "cause", "actor", event, Instant(sequence)))
+    told = [job_told(image.sharing, W1, [], None, saved)["steps"]["saved"] for saved in (0, 700)]
+    assert [450, 700] == told
+
+
 def test_jobs_that_share_a_gpu_are_told() -> None:
     """With the job beside each; GPUs are counted once; shares beside others stand beside those alone."""
     queue = a_queue_of_pairs(Machine)

@@ -54,6 +54,7 @@ def test_no_level_below_all_is_shown_as_a_number() -> None:
         is_over=True,
     )
     assert ["w-1", "train", "ml", "over", "RUNNING"] == queue_of([row])[1].split()[:5]
+    assert "-" == queue_of([replace(row, kind="shared", is_over=False)])[1].split()[3]
 
 
 def test_standing_of_waiting_work() -> None:
@@ -102,6 +103,9 @@ def test_priority_left_to_the_tenant() -> None:
     none = replace(SPEC, priority=None)
     assert "its tenant's" == priority_text(none, None) == priority_text(none, live(level=OVER_LEVEL))
     assert "4, its tenant's" == priority_text(none, live(level=4))
+    shared = replace(none, kind=Kind.SHARED)
+    assert "none: in a shared pool weights decide" == priority_text(shared, live(level=0))
+    assert "" == standing_text(live(region=EU, level=0), shared), "it is under no quota"
 
 
 def test_types_without_headroom_in_the_quota_are_told() -> None:

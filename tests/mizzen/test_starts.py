@@ -65,8 +65,8 @@ def test_table_of_starts() -> None:
         "w-1  train  ml         3    16  2026-03-02T00:02Z  12:00  4:00-40:00  2:00:00  no_capacity",
         "w-2  train  ml         3    16  2026-03-01T23:51Z   1:00    promised        -  no_capacity",
         "w-3  train  ml         3    16  -                      -           -        -  no_capacity",
-        "w-4  train  ml         3    16  2026-03-01T23:51Z   1:30  next round        -  no_capacity",
-        "w-5  train  ml         3    16  2026-03-01T23:50Z   0:00  this round        -  no_capacity",
+        "w-4  train  ml         -    16  2026-03-01T23:51Z   1:30  next round        -  no_capacity",
+        "w-5  train  ml         -    16  2026-03-01T23:50Z   0:00  this round        -  no_capacity",
         "and 7 more behind them",
         "",
         "bands held 81 % of the last 500 starts; they are drawn to hold 80 %",
@@ -144,6 +144,7 @@ def test_outcome_of_a_submission(tested: SubmissionTested, lines: list[str]) -> 
 def test_remaining_time_of_a_run() -> None:
     """While it is up."""
     told = RunTimeTold(seconds(60), PredictedBy.TENANT, seconds(30))
-    assert "for about 1:00 in all, to judge by its tenant's other work; 0:30 of it are left" == run_time_text(
-        told
+    assert (
+        "for about 1:00 in all, to judge by its tenant's other work; work that has run as long goes on for about 0:30 more"
+        == run_time_text(told)
     )

@@ -347,7 +347,7 @@ async def test_cancelled_before_it_was_granted(place: Place) -> None:
         [AwardDeclined(*attempt(), Reason.WITHDRAWN, 5)],
     )
     assert [
-        ("global", 8, "CANCELLED: nothing of it ran"),
+        ("global", 8, "CANCELLED while nothing of it ran"),
         ("global", 6, "actor asked for it"),
     ] == found.chain
     story = found.known.telling.story

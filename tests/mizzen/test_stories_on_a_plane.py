@@ -70,7 +70,7 @@ def test_workload_that_has_left_the_image(
     assert "PENDING" not in ask(capsys, f"show {waiting}")
     told = ask_json(capsys, f"show {waiting}")
     assert ("CANCELLED", "wide", []) == (told["phase"], told["name"], told["attempts"])
-    assert f"{waiting} is CANCELLED: nothing of it ran" in ask(capsys, f"explain {waiting}")
+    assert f"{waiting} is CANCELLED while nothing of it ran" in ask(capsys, f"explain {waiting}")
     assert any(isinstance(fact, WorkloadsForgotten) for fact in _events(plane))
     assert "unknown" not in ask(capsys, f"log global --about {waiting}")
 

@@ -1,7 +1,7 @@
 """Requests about tenants: operators set levels, entitlements, budgets and the ranking, and users list them."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -42,6 +42,7 @@ from core.nouns.workload import NEVER
 from core.ranking.scan import TenantState
 from core.rules.quota import may_be_over
 from core.rules.tenancy import (
+    Held,
     gpus_by_type,
     held_by_tenant,
     is_below_held,
@@ -166,7 +167,7 @@ class TenantRecords:
         message = envelope.message
         assert isinstance(message, ListTenants)
         tenants, images = state.image.tenants, _known(state)
-        held = held_by_tenant(state.image.workloads.rows, images)
+        held = _held(state, images)
         uses = uses_by_tenant(tenants, held, gpus_by_type(images))
         count_max = min(max(1, message.count_max), LISTED_MAX)
         counts, ranking = state.remembered, tenants.ranking
@@ -228,6 +229,12 @@ def _permille(part: int, whole: int) -> int:
     return 1_000 * part // whole if whole else 0
 
 
+def _held(state: QueueState, images: Sequence[RegionImage]) -> Held:
+    """Return the GPU milli that tenants hold in these regions, by tenant and GPU type."""
+    has_pairs = state.image.sharing.settings.has_pairs
+    return held_by_tenant(state.image.workloads.rows, images, has_pairs=has_pairs)
+
+
 def _known(state: QueueState) -> list[RegionImage]:
     """Return the images of the known regions."""
     return [image for image in state.regions.values() if image is not None]
@@ -241,7 +248,7 @@ def _against_what_is(state: QueueState, message: SetEntitlement, row: TenantRow)
     if len(images) == len(state.regions) and there and message.gpu_type not in there:
         text = f"gpu_type: there is no {message.gpu_type[:NAME_LENGTH_MAX]}; there are {', '.join(sorted(there))}"
         found.append((Reason.NO_SUCH_HARDWARE, text))
-    held = held_by_tenant(state.image.workloads.rows, images)
+    held = _held(state, images)
     mine = held.get(message.tenant, {}).get(message.gpu_type, 0)
     if is_below_held(row.of(message.gpu_type), message.entitlement, mine):
         text = f"gpus: {message.tenant} holds {mine / 1000:g} of {message.gpu_type}"

@@ -217,11 +217,12 @@ class UserRequests:
             return refused(Reason.UNKNOWN_WORKLOAD)
         if row.phase.is_terminal:
             return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        if row.spec.kind is Kind.SHARED:
+            problem = "priority: in a shared pool weights decide; submit it with another share.weight"
+            return refused(Reason.INVALID, (problem,))
         revision, problems = row.priority_revision, problems_of_priority(message.priority)
         if row.spec.priority == message.priority and message.revision in (revision, revision - 1):
             return answered(Acknowledged(message.workload, revision))
-        if row.spec.kind is Kind.SHARED:
-            problems = ["priority: in a shared pool weights decide; submit it with another share.weight"]
         if problems:
             return refused(Reason.INVALID, tuple(problems))
         above = _above_level(state, row.spec.tenant, message.priority)

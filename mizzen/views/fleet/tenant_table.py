@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from core.messages.tenants import ListedTenant, TenantsListed
 from core.nouns.instant import SECOND
+from core.nouns.pool import SHARED_GPUS
 from core.nouns.tenant import UNLIMITED, Budget, TypeUse
 from mizzen.jobs.values import span_text
 from mizzen.views.phrases.durations import short_text
@@ -90,6 +91,8 @@ def beyond_of(row: ListedTenant, gpu_types: Iterable[str]) -> list[str]:
 
 
 def _type_cells(gpu_type: str, use: TypeUse) -> tuple[object, ...]:
+    if gpu_type.startswith(SHARED_GPUS):
+        return gpu_type, NONE, NONE, NONE, gpus_text(use.held), NONE, NONE  # It is under no quota.
     entitled = use.entitlement
     return (
         gpu_type,

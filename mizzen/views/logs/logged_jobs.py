@@ -1,7 +1,7 @@
 """The jobs of a plane's own log, as policies are compared on them: submission, width and run time of each.
 
 The run time is that of a workload's image (core/images/history.py): of all attempts whose work counted. A job's steps are that time
-times its speed on the GPU type that it ran on. Speeds come from a file, by family; a family that has none there has the same speed, one
+times its speed on the GPU type that it ran on, in a shared pool or not. Speeds come from a file, by family; a family that has none there has the same speed, one
 step a second, on all types.
 """
 
@@ -19,6 +19,7 @@ from core.images.history import LiveRun
 from core.nouns.fleet import CPU_TYPE
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant
+from core.nouns.pool import SHARED_GPUS
 from core.nouns.quantities import MILLI
 from core.nouns.workload import Phase
 from core.sharing.jobs import SharingJob
@@ -82,7 +83,8 @@ class JobsOfLog:
                 family, gpu_type = family_of(spec.name), spec.jobs[0].gpu_type
                 self._open[workload] = LoggedRun(workload, family, spec.tenant, fact.at, gpu_type)
             case WorkloadAwarded(workload=workload, charge=charge) if charge:
-                self._open[workload].gpu_type = max(charge, key=lambda name: (charge[name], name))
+                name = max(charge, key=lambda name: (charge[name], name))
+                self._open[workload].gpu_type = name.removeprefix(SHARED_GPUS)
             case WorkloadCancelled(workload=workload) if live is not None:
                 self._end(self._open[workload], live, is_whole=False)
             case AttemptClosed(workload=workload, phase=phase) if live is not None:

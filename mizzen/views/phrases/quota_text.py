@@ -15,7 +15,9 @@ def level_text(level: int) -> str:
 
 
 def priority_text(spec: WorkloadSpec, live: WorkloadExplained | None) -> str:
-    """What it asks for; of one that asks for its tenant's level also that, if the queue says it."""
+    """What it asks for; of one that asks for its tenant's level also that, if the queue says it. A job of a shared pool has no level."""
+    if spec.kind is Kind.SHARED:
+        return "none: in a shared pool weights decide"
     if spec.priority is not None:
         return str(spec.priority)
     if live is None or live.level == OVER_LEVEL:
@@ -24,8 +26,10 @@ def priority_text(spec: WorkloadSpec, live: WorkloadExplained | None) -> str:
 
 
 def standing_text(live: WorkloadExplained, spec: WorkloadSpec) -> str:
-    """To its tenant's quota, and what comes of that; empty of one that neither waits in the order nor is placed."""
+    """To its tenant's quota, and what comes of that; empty of one that neither waits in the order nor is placed, and in a shared pool."""
     tenant = spec.tenant
+    if spec.kind is Kind.SHARED:
+        return ""
     if live.standing == WITHIN:
         return f"within the quota of {tenant}, at level {live.level}, with {credit_text(live.credit, live.age_weight)}"
     if live.standing == HELD and live.reason == Reason.NOT_RANKED:

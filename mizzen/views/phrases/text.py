@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.placement import runs_of
 from core.nouns.quantities import MILLI, Amount
+from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE, ShareSpec
 from core.nouns.workload import Blame, EndCause, Kind, WorkloadSpec
 from core.rules.disruption_budget import USER
 
@@ -61,6 +62,18 @@ def control_text(spec: WorkloadSpec) -> str:
         parts.append(f"at most {at_once} of a job's tasks down at once")
     if control.is_strict:
         parts.append(f"stops by itself after {time_text(control.isolation)} without contact")
+    return ", ".join(parts)
+
+
+def share_text(share: ShareSpec) -> str:
+    """Return what a job of a shared pool told: its model, speeds and steps, and what else is not as it is for everybody."""
+    parts = [f"model {share.model}"] if share.model else []
+    parts += [f"{speed / MICRO_STEPS:g} steps/s on {name}" for name, speed in share.speeds.items()]
+    parts += [f"{share.steps} steps"] if share.steps else []
+    parts += [f"weight {share.weight / WEIGHT:g}"]
+    parts += [f"entity {share.entity}"] if share.entity else []
+    parts += [f"to be done within {time_text(share.within)}"] if share.within else []
+    parts += [f"keeps {part / WHOLE:g} beside {model}" for model, part in share.beside.items()]
     return ", ".join(parts)
 
 

@@ -10,7 +10,13 @@ from core.events.sharing import RoundBegun
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
-from core.messages.queue import ExplainWorkload, RunTimeTold, WorkloadExplained
+from core.messages.queue import (
+    ExplainWorkload,
+    ListWorkloads,
+    RunTimeTold,
+    WorkloadExplained,
+    WorkloadsListed,
+)
 from core.messages.sharing import SharesShown, ShowShares
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import Instant
@@ -40,6 +46,8 @@ class Seen(Struct):
     """The newest round, where it was asked for and has begun."""
     run_time: RunTimeTold | None = None
     """How long the job is predicted to run, where one was asked for."""
+    saved_step: int = 0
+    """Of the job's attempt that runs, its newest checkpoint; 0: none is known."""
     notes: list[str] = field(default_factory=list)
     """What is missing, and why."""
 
@@ -63,11 +71,18 @@ async def seen_of_job(bus: Bus, plane: Plane, workload: WorkloadId) -> Seen:
         try:
             found.chosen = await newest_round(bus, _directory(plane))
             found.run_time = (await ask(bus, ExplainWorkload(workload), WorkloadExplained)).run_time
+            found.saved_step = await _saved_step(bus, found.sharing.jobs[workload].number, workload)
         except CommandError as error:
             found.notes.append(
-                f"its turn in the newest round, or how long it is predicted to run, is missing: {error}"
+                f"its turn in the newest round, how long it is predicted to run, or what it saved since it runs, is missing: {error}"
             )
     return found
+
+
+async def _saved_step(bus: Bus, number: int, workload: WorkloadId) -> int:
+    """Return the step of the newest checkpoint of a job's attempt that runs, as the queue heard of it; 0: none."""
+    page = await ask(bus, ListWorkloads((), number - 1, 1), WorkloadsListed)
+    return next((row.saved_step for row in page.rows if row.workload == workload), 0)
 
 
 async def not_in_round(bus: Bus, directory: Path | None, workload: WorkloadId) -> NotInRound | None:

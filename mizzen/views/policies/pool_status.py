@@ -285,11 +285,16 @@ def job_rows(
 
 
 def job_told(
-    sharing: Sharing, workload: WorkloadId, rows: list[dict[str, Any]], run_time: RunTimeTold | None
+    sharing: Sharing,
+    workload: WorkloadId,
+    rows: list[dict[str, Any]],
+    run_time: RunTimeTold | None,
+    saved_step: int = 0,
 ) -> dict[str, Any]:
     """Return one job as JSON has it: its class, its steps, and its columns from `job_rows`.
 
-    run_time   as predicted; None: not known
+    run_time     as predicted; None: not known
+    saved_step   of the attempt that runs, which the queue's image does not have
     """
     job = sharing.jobs[workload]
     expected = None if run_time is None or job.steps else steps_in(sharing, workload, run_time.duration)
@@ -298,7 +303,7 @@ def job_told(
         "class": job.kind,
         "steps": {
             "told": job.steps or None,
-            "saved": job.saved_step,
+            "saved": max(job.saved_step, saved_step),
             "expected": expected,
             "by": None if expected is None or run_time is None else run_time.by,
         },

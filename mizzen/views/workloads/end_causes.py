@@ -74,7 +74,10 @@ async def chain_of(bus: Bus, telling: Telling) -> list[Link]:
     if cancelled is not None:
         asked = _only_last(facts, CancelRequested)
         who = "" if asked else f"; {cancelled.actor} asked for it"
-        return [_link(cancelled, f"CANCELLED: nothing of it ran{who}"), *(_asker(fact) for fact in asked)]
+        return [
+            _link(cancelled, f"CANCELLED while nothing of it ran{who}"),
+            *(_asker(fact) for fact in asked),
+        ]
     attempt = next((one for one in reversed(story.attempts) if one.end_cause or one.declined), None)
     if attempt is None:
         return []

@@ -15,7 +15,7 @@ from core.messages.queue import ListedWorkload, ListWorkloads, WorkloadsListed
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.reasons import Reason, sentence
-from core.nouns.workload import Phase
+from core.nouns.workload import Kind, Phase
 from mizzen.connect.plane import ask
 from mizzen.terminal.output import MISUSED, CommandError, tell_json_line
 from mizzen.views.phrases.text import columns_text, gpus_text, nodes_text, time_text
@@ -25,6 +25,8 @@ COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "STATE", "TIME", "GPUS", "NODES", "NO
 FIGURES = ("PRIO", "TIME", "GPUS", "NODES")
 OVER = "over"
 """For a level, of what is over its tenant's quota: it has the lowest, whatever it asks for."""
+NO_LEVEL = "-"
+"""For that of a job of a shared pool, where weights decide."""
 ALIVE = tuple(phase for phase in Phase if not phase.is_terminal)
 
 
@@ -88,7 +90,7 @@ def _cells(row: ListedWorkload) -> tuple[object, ...]:
         row.workload,
         row.name,
         row.tenant,
-        OVER if row.is_over else row.priority,
+        NO_LEVEL if row.kind == Kind.SHARED else OVER if row.is_over else row.priority,
         row.phase,
         time_text(row.ran if is_up else row.waited),
         gpus_text(row.gpu_milli),

@@ -20,6 +20,7 @@ from mizzen.views.phrases.text import (
     control_text,
     instant_text,
     nodes_text,
+    share_text,
     time_text,
 )
 from mizzen.views.workloads.region_answers import answer_lines
@@ -126,6 +127,8 @@ def limits_of(spec: WorkloadSpec) -> list[tuple[str, str]]:
         fields.append(("grace", time_text(spec.grace)))
     if spec.move_after != NEVER:
         fields.append(("region loss", f"it moves after {time_text(spec.move_after)} of silence"))
+    if spec.share is not None:
+        fields.append(("share", share_text(spec.share)))
     if spec.control != ControlSpec():
         fields.append(("control", control_text(spec)))
     return fields

@@ -17,7 +17,7 @@ from core.nouns.tenant import OVER_LEVEL
 from mizzen.connect.plane import ask
 from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, gpus_text, time_text
-from mizzen.views.workloads.queue_lines import OVER, sentence_of
+from mizzen.views.workloads.queue_lines import NO_LEVEL, OVER, sentence_of
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "GPUS", "START", "IN", "BAND", "RUNS", "REASON")
 FIGURES = ("PRIO", "GPUS", "IN", "BAND", "RUNS")
@@ -78,7 +78,7 @@ def _cells(row: ListedStart, now: datetime) -> tuple[object, ...]:
         row.workload,
         row.name,
         row.tenant,
-        OVER if row.priority == OVER_LEVEL else row.priority,
+        NO_LEVEL if row.round_in >= 0 else OVER if row.priority == OVER_LEVEL else row.priority,
         gpus_text(row.gpu_milli),
         start,
         within,
@@ -116,9 +116,13 @@ def start_text(start: StartEstimate) -> str:
 
 
 def run_time_text(told: RunTimeTold) -> str:
-    """How long it runs, in words."""
+    """How long it runs, in words: as predicted at its submission, and since it runs, for how long work goes on that ran as long."""
     text = f"for about {time_text(told.duration)} in all, to judge by {PREDICTED_BY[told.by]}"
-    return f"{text}; {time_text(told.left)} of it are left" if told.left >= 0 else text
+    return (
+        f"{text}; work that has run as long goes on for about {time_text(told.left)} more"
+        if told.left >= 0
+        else text
+    )
 
 
 def _round_text(round_in: int) -> str:

@@ -427,9 +427,10 @@ def test_priority_of_a_shared_job_is_refused(start: Start) -> None:
     """Its weight decides, and the refusal names it."""
     queue = a_pool_queue(start)
     submit(queue, shared())
-    (refused,) = said(queue.hear(SetPriority(W1, 0, 5)), Refused)
-    assert Reason.INVALID == refused.reason
-    assert "share.weight" in refused.problems[0]
+    for level in (5, None):
+        (refused,) = said(queue.hear(SetPriority(W1, 0, level)), Refused)
+        assert Reason.INVALID == refused.reason
+        assert "share.weight" in refused.problems[0]
 
 
 def needing(spec: WorkloadSpec, gpus: int) -> WorkloadSpec:

@@ -427,7 +427,7 @@ def of_the_planner(start: Start) -> Machine[Any]:
 
 
 def shares_are_solved(machine: Machine[Any]) -> None:
-    """They are told to the queue again and recorded, found to be new at the next look, and the solver fails."""
+    """They are told to the queue again and recorded, found to be new at the next look, and the solver fails; the region falls silent."""
     machine.fact(EU_LOG, pool_nodes(first=100))
     machine.hear(LogSilent(EU_LOG))
     machine.hear(LogHeard(EU_LOG))
@@ -443,6 +443,8 @@ def shares_are_solved(machine: Machine[Any]) -> None:
     machine.fact(GLOBAL_LOG, submitted(78, spec=shared(78)))
     machine.wait(SHARES_LOOK)
     machine.hear(SharesUnsolved(ask.revision + 1, "it is infeasible"))
+    machine.hear(LogSilent(EU_LOG))
+    machine.hear(LogHeard(EU_LOG))
 
 
 SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
