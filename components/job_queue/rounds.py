@@ -48,9 +48,9 @@ from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pool
 from core.rules.submission import types_that_hold
 from core.sharing.rounds import filled
 
-JOINS_MAX = 4_000
-"""Jobs that join in one fact, of those that do not leave or share a GPU: 60 of its 256 KiB, and 40 more if all are wide. Beside them it has
-room for 4,000 jobs that change their column, or 10,000 that leave."""
+JOINS_MAX = RESTS_MAX = 2_000
+"""Jobs that join in one fact, of those that do not leave or share a GPU; that rest; and that resume. Beside them it has room for 4,000 jobs
+that change their column, or 10,000 that leave."""
 
 
 def round_due(state: QueueState) -> Instant | None:
@@ -82,7 +82,9 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
     if missing is not None:
         return Decision(facts_of_shares(missing))
     scene = _scene(state, pooled, is_boundary=True)
-    runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now))
+    rests, resumes = _rests_and_resumes(state)
+    resting = {job for job, row in sharing.jobs.items() if row.rests}.union(rests).difference(resumes)
+    runs = choice_of(sharing, scene, owed_at(sharing, scene, number, now, resting))
     changes, rows = changes_of(sharing, scene, runs), state.image.workloads.rows
     leaves = tuple(job for job in changes.leaves if not _keeps_pick(state, rows[job]))
     deadline = min(ROUND_DEADLINE_MAX, sharing.settings.round_span // ROUND_DEADLINE_PART)
@@ -92,8 +94,17 @@ def begin_round(state: QueueState, now: Instant) -> Decision:
         {job: column for job, column in changes.joins.items() if job in bound},
         {job: column for job, column in changes.joins.items() if job not in bound},
     )
-    wide, beside = _wide(state, told), changes.beside
-    begun = RoundBegun(number, scene.columns, told, leaves, Nanoseconds(deadline), wide, beside)
+    begun = RoundBegun(
+        number,
+        scene.columns,
+        told,
+        leaves,
+        Nanoseconds(deadline),
+        _wide(state, told),
+        changes.beside,
+        rests,
+        resumes,
+    )
     added = (_added(state, scene, joins) for joins in more)
     ended = _with_auctions_ended(state, leaves)
     return Decision((*ended.events, begun, *added), ended.messages)
@@ -242,12 +253,30 @@ def _candidates(state: QueueState) -> dict[WorkloadId, WorkloadRow]:
     rows, found = state.image.workloads.rows, {}
     for workload in state.image.sharing.jobs:
         row = rows[workload]
-        if row.is_cancel_requested or (row.phase == Phase.PENDING and row.is_held):
-            continue
-        if _is_out_of_reach(state, row) or state.order.tenant(row.tenant).is_spent:
-            continue
-        found[workload] = row
+        if not _rests(state, row) and not _is_out_of_reach(state, row):
+            found[workload] = row
     return found
+
+
+def _rests_and_resumes(state: QueueState) -> tuple[tuple[WorkloadId, ...], tuple[WorkloadId, ...]]:
+    """Return the jobs that are owed nothing any more, and those that are again; at most `RESTS_MAX` each, further ones in later rounds.
+
+    A job in a region that does not answer may run there, so it is owed its shares.
+    """
+    rests: list[WorkloadId] = []
+    resumes: list[WorkloadId] = []
+    for workload, job in state.image.sharing.jobs.items():
+        row = state.image.workloads.rows[workload]
+        is_to_rest = _rests(state, row) and not _is_out_of_reach(state, row)
+        if is_to_rest is not job.rests:
+            (rests if is_to_rest else resumes).append(workload)
+    return tuple(rests[:RESTS_MAX]), tuple(resumes[:RESTS_MAX])
+
+
+def _rests(state: QueueState, row: WorkloadRow) -> bool:
+    """Return whether a job may not run, whatever room there is: it is on hold or to be cancelled, or its tenant has no budget left."""
+    is_on_hold = row.phase == Phase.PENDING and row.is_held
+    return row.is_cancel_requested or is_on_hold or state.order.tenant(row.tenant).is_spent
 
 
 def why_not_picked(state: QueueState, workload: WorkloadId) -> tuple[Reason, dict[RegionName, str]]:

@@ -53,6 +53,11 @@ class RoundBegun(Event, frozen=True, tag="round-begun"):
     """Of those who join, the jobs that need several GPUs of one node: they may push out narrower ones of the pool that lie in their way."""
     beside: dict[WorkloadId, WorkloadId] = {}
     """Of those that join, the jobs that share the GPU of another, each with that other, which is picked for the same column."""
+    rests: tuple[WorkloadId, ...] = ()
+    """From now on these are owed nothing, until a round names them in `resumes`, or they are picked: they are on hold or to be cancelled,
+    or their tenant has no budget left."""
+    resumes: tuple[WorkloadId, ...] = ()
+    """From now on these are owed their shares again."""
 
 
 class PicksAdded(Event, frozen=True, tag="picks-added"):

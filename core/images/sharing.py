@@ -4,6 +4,8 @@ What a job is owed is kept by core/sharing/accounts.py. Each round that begins o
 the time when all of its tasks run until its attempt is over.
 """
 
+from collections.abc import Container
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -29,6 +31,7 @@ from core.nouns.sharing import (
     SharingSettings,
     column_of_place,
     place_name,
+    type_of_place,
 )
 from core.nouns.workload import EndCause, Kind
 from core.sharing.accounts import LAG_MAX, Accounts
@@ -120,6 +123,8 @@ class SharedJob(Struct):
     """Nanoseconds from its submission in which it should be done; 0: no promise."""
     saved_step: int = 0
     """Of its newest attempt that has closed."""
+    rests: bool = False
+    """Whether it is owed nothing, for it may not run, whatever room there is (`RoundBegun.rests`)."""
     left_at: int = 0
     """When it was told to leave for another column, in which it does not run yet; 0: it was not."""
 
@@ -211,14 +216,20 @@ class Sharing(Section):
 
     def accounts(self) -> Accounts:
         """Return the accounts, which change this section in place."""
-        return Accounts(column_of_place, self.lags, self.waits, self.rounds)
+        return Accounts(column_of_place, type_of_place, self.lags, self.waits, self.rounds)
 
-    def at_round(self, number: int, at: int) -> "Sharing":
-        """Return what this section will be once a round has begun, before anybody joins or leaves."""
+    def at_round(self, number: int, at: int, resting: Container[WorkloadId]) -> "Sharing":
+        """Return what this section will be once a round has begun, before anybody joins or leaves.
+
+        resting   jobs that will be owed nothing then
+        """
         ahead = Sharing(
             self.settings,
             targets=self.targets,
-            jobs=self.jobs,
+            jobs={
+                workload: job if job.rests is (workload in resting) else replace(job, rests=not job.rests)
+                for workload, job in self.jobs.items()
+            },
             picks={workload: replace(pick) for workload, pick in self.picks.items()},
             number=self.number,
             lags={job: dict(lags) for job, lags in self.lags.items()},
@@ -242,7 +253,8 @@ class Sharing(Section):
         accounts = self.accounts()
         owed: dict[str, dict[str, float]] = {
             workload: {column: share / WHOLE for column, share in self.targets_of(workload).items() if share}
-            for workload in self.jobs
+            for workload, job in self.jobs.items()
+            if not job.rests
         }
         for _ in range(min(number - self.number, ROUNDS_OWED_MAX) if self.number else 1):
             accounts.owe(owed)
@@ -303,6 +315,8 @@ class Sharing(Section):
     def _round_begun(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, RoundBegun)
+        for workload in (*event.rests, *event.resumes):
+            self._rest(workload, rests=workload in event.rests)
         self._begin(event.number, fact.at)
         for workload in event.leaves:
             self._part(workload)
@@ -324,11 +338,18 @@ class Sharing(Section):
 
     def _join(self, event: RoundBegun | PicksAdded) -> None:
         for workload, column in event.joins.items():
+            self._rest(workload, rests=False)
             self.picks[workload] = PickRow(event.columns[column].name)
         if isinstance(event, RoundBegun):
             for guest, host in event.beside.items():
                 self.picks[guest].beside, self.picks[guest].is_guest = host, True
                 self.picks[host].beside = guest
+
+    def _rest(self, workload: WorkloadId, *, rests: bool) -> None:
+        job = self.jobs.get(workload)
+        if job is not None and job.rests is not rests:
+            job.rests = rests
+            self.changes += 1
 
     def _part(self, workload: WorkloadId) -> None:
         """Record that the job beside this one runs on alone."""

@@ -130,7 +130,7 @@ def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "ab599110b53df0d1"),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "ceac077c834e803e"),
     step=Step(
         _version_3,
         new_fields=frozenset(

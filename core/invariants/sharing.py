@@ -193,7 +193,31 @@ def _round(event: RoundBegun, before: GlobalImage) -> Iterable[str]:
     yield from _beside(guests, sharing, picks)
     alone = {workload: column for workload, column in picks.items() if workload not in guests}
     yield from _room(event.columns, sharing, alone)
+    yield from _resting(event, before, picks)
     yield from _needless(left, before, alone, {column.name: column for column in event.columns})
+
+
+def _resting(event: RoundBegun, before: GlobalImage, picks: Mapping[WorkloadId, str]) -> Iterable[str]:
+    """Yield violations by jobs that rest from now on, and are picked or may run, and by jobs that resume and did not rest."""
+    jobs = before.sharing.jobs
+    for workload in event.rests:
+        if workload in picks:
+            yield f"{workload}: rests from now on, and is picked for {picks[workload]}"
+        if workload not in jobs or jobs[workload].rests:
+            yield f"{workload}: rests from now on, and it is no job that is owed shares"
+        elif not _may_have_to_rest(workload, before):
+            yield f"{workload}: rests from now on, and nothing keeps it from running"
+    for workload in event.resumes:
+        if workload not in jobs or not jobs[workload].rests:
+            yield f"{workload}: resumes, and it is no job that rests"
+
+
+def _may_have_to_rest(workload: WorkloadId, before: GlobalImage) -> bool:
+    """Return whether a job is on hold or to be cancelled, or of a tenant with a budget, which may be spent."""
+    row = before.workloads.rows[workload]
+    tenant = before.tenants.rows.get(row.tenant)
+    is_on_hold = row.is_held and row.phase is Phase.PENDING
+    return row.is_cancel_requested or is_on_hold or (tenant is not None and tenant.budget is not None)
 
 
 def _may_change_gpu(workload: WorkloadId, event: RoundBegun, sharing: Sharing) -> bool:
@@ -280,15 +304,12 @@ def _needless(
     told, used = _told(sharing), _used(sharing, picks)
     for workload, name in left.items():
         row, one = before.workloads.rows[workload], sharing.classes[sharing.jobs[workload].kind]
-        tenant = before.tenants.rows.get(row.tenant)
         must_go = (
-            row.is_cancel_requested
-            or (row.is_held and row.phase is Phase.PENDING)
+            _may_have_to_rest(workload, before)
             or (
                 row.is_active and row.region != name.partition("/")[0]
             )  # It may be in a region that is silent.
             or bool(row.spec.data)
-            or (tenant is not None and tenant.budget is not None)
             or name not in columns
             or not sharing.speed(sharing.jobs[workload].kind, gpu_type_of(columns[name].gpu_type)[0])
         )

@@ -80,6 +80,11 @@ def column_of_place(name: str) -> str:
     return name.partition(BESIDE)[0]
 
 
+def type_of_place(name: str) -> str:
+    """Return what places of several regions have in common where jobs are equally fast: GPU type, and class of the job beside."""
+    return name.partition("/")[2]
+
+
 class ClassShares(Struct, frozen=True):
     """Of like jobs, what part of its time each should spend in each column."""
 

@@ -221,7 +221,7 @@ def asked_of(
     pooled = problem_of(
         sharing,
         columns,
-        tuple(sharing.jobs),
+        tuple(workload for workload, job in sharing.jobs.items() if not job.rests),
         now,
         is_by_job=is_by_job,
         has_pairs=sharing.settings.has_pairs,

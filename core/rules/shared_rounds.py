@@ -1,6 +1,6 @@
 """A round of shared pools, chosen from the queue's image: by the queue when a round begins, and once more where a choice is explained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -117,9 +117,11 @@ def scene_of(
     return Scene(tuple(columns), present, runs)
 
 
-def owed_at(sharing: Sharing, scene: Scene, number: int, at: Instant) -> Ahead:
-    """Return what jobs are owed once a round has begun."""
-    ahead = sharing.at_round(number, at)
+def owed_at(
+    sharing: Sharing, scene: Scene, number: int, at: Instant, resting: Container[WorkloadId]
+) -> Ahead:
+    """Return what jobs are owed once a round has begun, in which some rest."""
+    ahead = sharing.at_round(number, at, resting)
     return Ahead(ahead.lags, ahead.overdue, scene.columns)
 
 

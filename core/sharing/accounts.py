@@ -5,6 +5,9 @@ all of its targets; then the column's clock stands still while any job there has
 the same part of their targets. An overdue job stops no clock: it is served first, and one that cannot run would stop the clock for all
 others. A job that had more than its targets for long is remembered for `LAG_MAX` rounds of it.
 
+In regions with the same GPU type a job is equally fast, so what it had in one of them counts as if it were had in all, evenly: jobs do not
+change places between regions for shares that either would deliver.
+
 Where new shares take a job to other places, its lag goes with it. Rounds in a place without a target are not booked: such GPUs were
 idle, and no job was owed them.
 """
@@ -39,12 +42,19 @@ Targets = Mapping[str, Mapping[Place, float]]
 """By job and place, the part of each round that is owed, > 0."""
 
 
+def itself(place: Key) -> Hashable:
+    """Return the place: no two are alike."""
+    found: Hashable = place
+    return found
+
+
 class Accounts:
     """The lags of all jobs, in whole millionths of a round, so that a log in which they are folded comes to the same lags again."""
 
     def __init__(
         self,
         column_of: Callable[[Key], Hashable] = attrgetter("column"),
+        type_of: Callable[[Key], Hashable] = itself,
         lags: dict[str, dict[Key, int]] | None = None,
         waits: dict[str, int] | None = None,
         number: int = 0,
@@ -52,11 +62,13 @@ class Accounts:
         """Open the accounts.
 
         column_of   the column of a place
+        type_of     what alike places have in common: what a job has in one of them counts in all in which it has a lag
         lags        by job and place, those that there are already: they are changed in place, as is the next
         waits       by job that is owed a round and does not run, the number of the round since which that is so
         number      of the newest round
         """
         self._column_of = column_of
+        self._type_of = type_of
         self._lags = {} if lags is None else lags
         self._waits = {} if waits is None else waits
         self.number = number
@@ -90,6 +102,7 @@ class Accounts:
         mine = self._lags.get(job, {})
         if place in mine:
             mine[place] = max(mine[place] - round(rounds * ROUND), -MOST)
+            self._level(mine, self._type_of(place))
 
     def lag(self, job: str, place: Key) -> float:
         """Return the rounds owed less those received, within ±5."""
@@ -104,6 +117,13 @@ class Accounts:
         """Close the account of a job that ended."""
         self._lags.pop(job, None)
         self._waits.pop(job, None)
+
+    def _level(self, mine: dict[Key, int], kind: Hashable) -> None:
+        """Divide a job's lags in alike places evenly."""
+        alike = [place for place in mine if self._type_of(place) == kind]
+        each, left = divmod(sum(mine[place] for place in alike), len(alike))
+        for number, place in enumerate(alike):
+            mine[place] = each + (number < left)
 
     def _moved(self, job: str, places: Mapping[Key, int]) -> dict[Key, int]:
         """Divide the lags of places that have no target any more among the others, by target; return the lags of the job."""

@@ -12,6 +12,7 @@ from core.events.queue import (
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
+    WorkloadHeld,
 )
 from core.events.region import NodesJoined, PromiseRevised, StopOrdered
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
@@ -168,6 +169,22 @@ def test_share_in_a_column_that_will_not_do() -> None:
 def test_round_that_cannot_be(begun: RoundBegun, text: str) -> None:
     """Out of turn, without need, or with a pick too many."""
     assert text in told(*FIRST, begun)
+
+
+def test_jobs_rest_and_resume() -> None:
+    """Only if they have no pick and something keeps them from running, and one after the other."""
+    rests = replace(a_round(2, leaves=(W1,)), rests=(W1,))
+    held = (*FIRST, WorkloadHeld(W1, 1))
+    assert [] == told(*held, rests)
+    assert ["w-1: rests from now on, and is picked for eu/V100"] == told(*held, replace(rests, leaves=()))
+    assert [] == told(*held, rests, replace(a_round(3), resumes=(W1,)))
+    again = ["w-1: rests from now on, and it is no job that is owed shares"]
+    assert again == told(*held, rests, replace(a_round(3), rests=(W1,)))
+    free = ["w-2: rests from now on, and nothing keeps it from running"]
+    assert free == told(*held, replace(a_round(2), rests=(W2,)))
+    assert ["w-2: resumes, and it is no job that rests"] == told(*FIRST, replace(a_round(2), resumes=(W2,)))
+    gone = ["w-9: rests from now on, and it is no job that is owed shares"]
+    assert gone == told(*FIRST, replace(a_round(2), rests=(WorkloadId("w-9"),)))
 
 
 def test_picks_within_a_round_that_cannot_be() -> None:

@@ -17,6 +17,8 @@ from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.sharing import WHOLE
 
+NO_TARGETS: dict[str, int] = {}
+
 
 class JobTime(Struct):
     """The time of one job that is there."""
@@ -102,7 +104,8 @@ class ReceivedTime:
                     self.jobs[workload] = JobTime(spec.tenant, job.kind, sharing.classes[job.kind].gpus)
             case RoundBegun():
                 for workload, one in self.jobs.items():
-                    one.owe(sharing.targets_of(workload), fact.at)
+                    rests = sharing.jobs[workload].rests
+                    one.owe(NO_TARGETS if rests else sharing.targets_of(workload), fact.at)
             case WorkloadBound(workload=workload):
                 if workload in self.jobs and workload in sharing.picks:
                     self.jobs[workload].run(sharing.picks[workload].column, fact.at)

@@ -127,7 +127,8 @@ def chosen_again(before: GlobalImage, fact: Fact) -> ChosenRound:
     event, sharing = fact.event, before.sharing
     assert isinstance(event, RoundBegun), event
     scene = _scene(before, event, fact.at)
-    owed = owed_at(sharing, scene, event.number, fact.at)
+    resting = {job for job, row in sharing.jobs.items() if row.rests} - {*event.resumes} | {*event.rests}
+    owed = owed_at(sharing, scene, event.number, fact.at, resting)
     stays = {job: pick.column for job, pick in sharing.picks.items()}
     picks = {job: column for job, column in stays.items() if job not in event.leaves}
     picks |= {job: event.columns[place].name for job, place in event.joins.items()}

@@ -177,7 +177,7 @@ def test_held_job_gives_up_its_pick(start: Start) -> None:
 
 
 def test_job_on_hold_does_not_keep_others_from_taking_turns(start: Start) -> None:
-    """It is owed its share all the same, and gets none: two like jobs share the GPU as long as it lasts."""
+    """It is owed nothing: two like jobs share the GPU as long as it lasts."""
     queue = a_pool_queue(start)
     submit(queue, shared(1))
     queue.hear(HoldWorkload(W1, 0))
@@ -187,7 +187,56 @@ def test_job_on_hold_does_not_keep_others_from_taking_turns(start: Start) -> Non
     queue.wake()
     ran, _ = take_turns(queue, W2, 120)
     assert W1 not in ran
-    assert min(ran[W2], ran[W3]) >= 40
+    assert min(ran[W2], ran[W3]) >= 55
+
+
+def test_job_rests_while_it_may_not_run(start: Start) -> None:
+    """Its lag stands still and planners count without it, until it is released; each change is told once."""
+    queue = a_pool_queue(start)
+    for number in (1, 2):
+        submit(queue, shared(number))
+    starts(queue, queue.wake(), W1)
+    next_round(queue)
+    queue.hear(HoldWorkload(W2, 0))
+    sharing = queue.state.image.sharing
+    owed, changes = dict(sharing.lags[W2]), sharing.changes
+    told = [begun(next_round(queue)) for _ in range(4)]
+    assert [(W2,), (), (), ()] == [one.rests for one in told]
+    assert (owed, changes + 1) == (sharing.lags[W2], sharing.changes)
+    queue.hear(ReleaseWorkload(W2, 1))
+    told = [begun(next_round(queue)) for _ in range(2)]
+    assert [(W2,), ()] == [one.resumes for one in told]
+    assert (True, changes + 2) == (sum(sharing.lags[W2].values()) > sum(owed.values()), sharing.changes)
+
+
+def test_job_that_is_released_and_picked_within_a_round_is_owed_again(start: Start) -> None:
+    """No round needs to tell that it resumes."""
+    queue = a_pool_queue(start)
+    submit(queue, shared(1))
+    queue.hear(HoldWorkload(W1, 0))
+    assert (W1,) == begun(next_round(queue)).rests
+    queue.hear(ReleaseWorkload(W1, 1))
+    assert [W1] == picked(queue.wake())
+    assert not queue.state.image.sharing.jobs[W1].rests
+    assert () == begun(next_round(queue)).resumes
+
+
+def test_jobs_do_not_change_places_between_regions_with_the_same_gpus(start: Start) -> None:
+    """Two jobs are owed half of their time in either region: each stays where it is for good."""
+    queue = a_job_queue(start, eu=pool_nodes(), us=pool_nodes(first=1))
+    for number in (1, 2):
+        submit(queue, shared(number))
+    opened = queue.wake()
+    picks = {job: pick.column for job, pick in queue.state.image.sharing.picks.items()}
+    assert {f"{EU}/V100", f"{US}/V100"} == set(picks.values())
+    starts(queue, opened, W1, W2)
+    for _ in range(40):
+        round_ = begun(next_round(queue))
+        assert ({}, ()) == (round_.joins, round_.leaves)
+    targets = queue.state.image.sharing.targets_of(W1)
+    assert {f"{EU}/V100": WHOLE // 2, f"{US}/V100": WHOLE // 2} == targets
+    lags = [lag for mine in queue.state.image.sharing.lags.values() for lag in mine.values()]
+    assert max(map(abs, lags)) <= 1_000_000
 
 
 def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) -> None:
@@ -576,12 +625,15 @@ def test_round_in_which_more_join_than_a_fact_holds(start: Start, monkeypatch: p
 
 
 def test_facts_of_the_largest_round_have_room_for_it() -> None:
-    """As many as may join at once, all of several GPUs, beside 4,000 that change their column or 10,000 that leave."""
+    """As many as may join, rest and resume at once, beside 4,000 that change their column or 10,000 that leave, all of several GPUs."""
     columns = tuple(ShareColumn(RegionName("r" * 30), f"gpu-{number}") for number in range(64))
     jobs = [WorkloadId(f"w-{10**7 + number}") for number in range(20_000)]
-    joins = dict.fromkeys(jobs[: rounds.JOINS_MAX], 63)
+    joins, rests = dict.fromkeys(jobs[: rounds.JOINS_MAX], 63), tuple(jobs[: rounds.RESTS_MAX])
     moved = dict.fromkeys(jobs[-4_000:], 63)
     for more, leaves in (({}, tuple(jobs[-10_000:])), (moved, tuple(moved))):
         all_who_join = joins | more
-        largest = RoundBegun(10**9, columns, all_who_join, leaves, seconds(60), tuple(all_who_join))
+        wide = tuple(all_who_join)
+        largest = RoundBegun(
+            10**9, columns, all_who_join, leaves, seconds(60), wide, rests=rests, resumes=rests
+        )
         assert len(encode(largest)) < FACT_BYTES_MAX

@@ -429,8 +429,6 @@ def of_the_planner(start: Start) -> Machine[Any]:
 def shares_are_solved(machine: Machine[Any]) -> None:
     """They are told to the queue again and recorded, found to be new at the next look, and the solver fails; the region falls silent."""
     machine.fact(EU_LOG, pool_nodes(first=100))
-    machine.hear(LogSilent(EU_LOG))
-    machine.hear(LogHeard(EU_LOG))
     machine.fact(GLOBAL_LOG, submitted(77, spec=shared(77)))
     (asked,) = [one for one in machine.wait(SHARES_LOOK).effects if isinstance(one, SolveShares)]
     ask = asked.asked

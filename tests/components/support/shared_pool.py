@@ -13,7 +13,7 @@ from core.messages.broker import SolicitBid
 from core.messages.queue import Bid
 from core.messages.sharing import SetPolicy, SetShares
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.operation import ROUND
 from core.nouns.placement import View
@@ -61,22 +61,25 @@ def next_round(machine: Machine[Any]) -> Decision:
 
 
 def starts(machine: Machine[Any], opened: Decision, *workloads: str, epoch: int = 1) -> list[WorkloadAwarded]:
-    """The pool bids for the jobs that were asked for; they have their awards, and start, each on a node of its own."""
+    """The pools bid for the jobs that were asked for; they have their awards, and start, each on a node of its own."""
     asked = {message.workload: message for message in said(opened, SolicitBid)}
+    regions = {workload: message.region for workload, message in asked.items()}
     for node, workload in enumerate(workloads):
         auction, spreads = asked[WorkloadId(workload)].auction, (a_spread({node: 1}),)
-        machine.hear(Bid(US, AgentName("a0"), WorkloadId(workload), auction, (0,) * 6, spreads, (), View(1)))
+        region, name = regions[WorkloadId(workload)], AgentName("a0")
+        machine.hear(Bid(region, name, WorkloadId(workload), auction, (0,) * 6, spreads, (), View(1)))
     machine.wake()
     for node, workload in enumerate(workloads):
         claim = replace(
             a_claim(workload, epoch),
-            region=US,
+            region=regions[WorkloadId(workload)],
             jobs=asked[WorkloadId(workload)].jobs,
             spreads=(a_spread({node: 1}),),
             kind=Kind.SHARED,
         )
         granted = ClaimGranted(claim.workload, epoch, claim, is_merged=False)
-        machine.fact(US_LOG, granted, GangStarted(*attempt(workload, epoch)))
+        log = region_log(claim.region)
+        machine.fact(log, granted, GangStarted(*attempt(workload, epoch)))
     machine.wake(Instant(machine.now + Nanoseconds(1)))
     made = [fact.event for fact in machine.logs[GLOBAL_LOG] if isinstance(fact.event, WorkloadAwarded)]
     found = [event for event in made if event.workload in workloads and event.epoch == epoch]
