@@ -141,7 +141,7 @@ def check_sharing(fact: Fact, before: GlobalImage) -> list[str]:
 
 def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
     shares = event.shares
-    owed = Counter[int]()
+    owed, jobs = Counter[int](), Counter(job.kind for job in sharing.jobs.values() if not job.rests)
     for one in shares.classes:
         job = sharing.jobs.get(WorkloadId(one.name))
         kind = sharing.classes.get(one.name if job is None else job.kind)
@@ -153,10 +153,10 @@ def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
             if kind is not None and share and not kind.takes(shares.columns[place]):
                 yield f"{one.name}: owed time in {column}, which it may not use"
             if kind is not None:
-                owed[place] += share * kind.gpus * (kind.jobs if job is None else 1)
+                owed[place] += share * kind.gpus * (jobs[one.name] if job is None else 1)
         for place, _, share in one.beside:
             if kind is not None:  # Two are there at once: each of them owes half of the GPU.
-                owed[place] -= share * (kind.jobs if job is None else 1) // 2
+                owed[place] -= share * (jobs[one.name] if job is None else 1) // 2
         total = sum(share for _, share in mine)
         if total > WHOLE:
             yield f"{one.name}: owed {total} millionths of its time"

@@ -77,6 +77,8 @@ POLICIES = (
     "water_filling",
 )
 """By which the pool is shared, where there is a planner; the first is what a plane begins with."""
+PAIRING = ("max_min", "max_min", "water_filling", "finish_time", "gandiva")
+"""By which it is where two jobs may share a GPU."""
 ROUND_SECONDS = (10.0, 20.0, 30.0, 60.0)
 """Rounds are as short as all other spans here."""
 OF_SOME = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm, RoundCrash)
@@ -273,8 +275,17 @@ def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec
     if dice.random() < ROUND_CRASH_SHARE:
         faults.append(RoundCrash(times=dice.randint(1, 3)))
     if fleet.planner and dice.random() < PAIRS_SHARE:
-        fleet = replace(fleet, shared=replace(settings, space_sharing=True))
-        jobs = replace(jobs, beside=dice.choice((0.6, 0.8, 1.0)), models=dice.randint(1, 3))
+        # Pairs pay where there are more jobs of one GPU than GPUs, and little is lost by sharing one.
+        fleet = replace(fleet, shared=replace(settings, policy=dice.choice(PAIRING), space_sharing=True))
+        gpus = sum(map(gpus_of, pools.values()))
+        jobs = replace(
+            jobs,
+            workloads=dice.randint(2, 4) * gpus + 2,
+            hours=HOURS / 2,
+            gpus_max=dice.choice((1, 1, 2)),
+            beside=dice.choice((0.7, 0.9, 1.0)),
+            models=dice.randint(1, 2),
+        )
     return replace(spec, fleet=fleet, workload=(*spec.workload, jobs), faults=tuple(faults))
 
 

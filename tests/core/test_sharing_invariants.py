@@ -139,6 +139,14 @@ def test_shares_as_they_may_be() -> None:
     assert [] == told(*THREE, shares(ClassShares("of a class that is gone", ((0, WHOLE),)), changes=3))
 
 
+def test_shares_of_jobs_that_rest_are_nobodys() -> None:
+    """Of two jobs of a class one rests: the other may have all of the GPU, and not both."""
+    whole = ClassShares(ONE, ((0, WHOLE),))
+    since = (*THREE, WorkloadHeld(W1, 1), replace(a_round(1), rests=(W1,)))
+    assert [] == told(*since, shares(whole, changes=4))
+    assert ["eu/V100: 2 GPUs are owed, and it has 1"] == told(*THREE, shares(whole, changes=3))
+
+
 def test_share_in_a_column_that_will_not_do() -> None:
     """A job names the types that will do; a share of nothing elsewhere is none."""
     name = "m x1 on K80 of default"

@@ -421,6 +421,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "guest_not_freed",
+        "A guest whose host has ended is still taken for its guest, though it holds the device.",
+        (
+            Edit(
+                "core/images/pairs.py",
+                "    guest.claim = replace(guest.claim, beside=None)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
         "target_kept",
         "The target of a class that is gone stays when new shares are recorded, and is given to the next job of the class.",
         (
