@@ -142,9 +142,11 @@ def check_sharing(fact: Fact, before: GlobalImage) -> list[str]:
 def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
     shares = event.shares
     owed = Counter[int]()
+    awake = Counter(job.kind for job in sharing.jobs.values() if not job.rests)
     for one in shares.classes:
         job = sharing.jobs.get(WorkloadId(one.name))
         kind = sharing.classes.get(one.name if job is None else job.kind)
+        count = awake[one.name] if job is None else 1
         mine = (*one.shares, *((place, share) for place, _, share in one.beside))
         for place, share in mine:
             column = shares.columns[place].name
@@ -153,10 +155,10 @@ def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
             if kind is not None and share and not kind.takes(shares.columns[place]):
                 yield f"{one.name}: owed time in {column}, which it may not use"
             if kind is not None:
-                owed[place] += share * kind.gpus * (kind.jobs if job is None else 1)
+                owed[place] += share * kind.gpus * count
         for place, _, share in one.beside:
             if kind is not None:  # Two are there at once: each of them owes half of the GPU.
-                owed[place] -= share * (kind.jobs if job is None else 1) // 2
+                owed[place] -= share * count // 2
         total = sum(share for _, share in mine)
         if total > WHOLE:
             yield f"{one.name}: owed {total} millionths of its time"

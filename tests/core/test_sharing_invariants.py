@@ -139,6 +139,19 @@ def test_shares_as_they_may_be() -> None:
     assert [] == told(*THREE, shares(ClassShares("of a class that is gone", ((0, WHOLE),)), changes=3))
 
 
+def test_shares_are_for_jobs_that_do_not_rest() -> None:
+    """Of two like jobs one is on hold: the other may have the whole column, and both together no more than that."""
+    rests = replace(a_round(2, leaves=(W1,), w_2=0), rests=(W1,))
+    history = (*FIRST, WorkloadHeld(W1, 1), rests)
+    changes = a_queue(*history).sharing.changes
+    whole = ClassShares(ONE, ((0, WHOLE),))
+    assert [] == told(*history, shares(whole, changes=changes))
+    resumes = replace(a_round(3), resumes=(W1,))
+    assert ["eu/V100: 2 GPUs are owed, and it has 1"] == told(
+        *history, resumes, shares(whole, changes=changes + 1)
+    )
+
+
 def test_share_in_a_column_that_will_not_do() -> None:
     """A job names the types that will do; a share of nothing elsewhere is none."""
     name = "m x1 on K80 of default"
