@@ -209,6 +209,24 @@ def test_job_rests_while_it_may_not_run(start: Start) -> None:
     assert (True, changes + 2) == (sum(sharing.lags[W2].values()) > sum(owed.values()), sharing.changes)
 
 
+def test_job_does_not_wait_while_it_rests(start: Start) -> None:
+    """It waited for its turn before it was put on hold; released after many rounds, it is not overdue, and has its turn by its lag."""
+    queue = a_pool_queue(start)
+    for number in (1, 2):
+        submit(queue, shared(number))
+    starts(queue, queue.wake(), W1)
+    sharing = queue.state.image.sharing
+    while W2 not in sharing.waits:
+        next_round(queue)
+    queue.hear(HoldWorkload(W2, 0))
+    for _ in range(PATIENCE + 2):
+        next_round(queue)
+    assert W2 not in sharing.waits
+    queue.hear(ReleaseWorkload(W2, 1))
+    next_round(queue)
+    assert ({}, [W2]) == (sharing.overdue, list(sharing.waits))
+
+
 def test_job_that_is_released_and_picked_within_a_round_is_owed_again(start: Start) -> None:
     """No round needs to tell that it resumes."""
     queue = a_pool_queue(start)
