@@ -160,6 +160,27 @@ def test_spent_budget_is_not_picked(start: Start) -> None:
     assert [] == picked(queue.wake())
     assert {} == begun(next_round(queue)).joins
     assert Reason.BUDGET_SPENT == reason(queue, W1)
+    queue.hear(SetBudget(tenant, Budget(100, seconds(7 * 86_400)), 2))
+    assert [W1] == picked(queue.wake()), "with more budget it has the idle GPU at once"
+
+
+def test_job_has_idle_gpus_as_soon_as_the_next_period_of_a_budget_begins(start: Start) -> None:
+    """Not at the next boundary alone."""
+    queue = a_pool_queue(start)
+    tenant = TenantName("default")
+    queue.hear(SetTenant(tenant, TenantSettings(), 0))
+    queue.hear(SetBudget(tenant, Budget(1, seconds(6 * 3_600 + 100)), 1))
+    submit(queue, shared())
+    starts(queue, queue.wake(), W1)
+    while not begun(next_round(queue)).leaves:
+        pass
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
+    queue.wake()
+    period = queue.state.budgets_due.due()
+    assert period is not None
+    while boundary(queue) < period:
+        next_round(queue)
+    assert [W1] == [job for _ in range(2) for job in picked(queue.wake(period))]
 
 
 def test_held_job_gives_up_its_pick(start: Start) -> None:
@@ -398,8 +419,7 @@ def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) ->
     round_ = begun(next_round(queue))
     assert ({}, ()) == (round_.joins, round_.leaves)
     queue.hear(LogHeard(US_LOG))
-    round_ = begun(next_round(queue))
-    assert [W2] == list(round_.joins)
+    assert [W2] == picked(queue.wake()), "at once"
 
 
 def test_wide_jobs_and_narrow_ones_have_their_shares(start: Start) -> None:
