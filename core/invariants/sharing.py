@@ -25,6 +25,7 @@ from core.images.sharing import Sharing
 from core.invariants.control import Finding
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.limits import ROUND_JOINS_MAX
 from core.nouns.operation import ROUND
 from core.nouns.placement import Claim
 from core.nouns.pool import SHARED_GPUS, SHARED_POOL, shared_name
@@ -196,7 +197,10 @@ def _round(event: RoundBegun, before: GlobalImage) -> Iterable[str]:
     alone = {workload: column for workload, column in picks.items() if workload not in guests}
     yield from _room(event.columns, sharing, alone)
     yield from _resting(event, before, picks)
-    yield from _needless(left, before, alone, {column.name: column for column in event.columns})
+    if (
+        len(event.joins) < ROUND_JOINS_MAX
+    ):  # Else more may join in facts behind it, for which those who leave make room.
+        yield from _needless(left, before, alone, {column.name: column for column in event.columns})
 
 
 def _resting(event: RoundBegun, before: GlobalImage, picks: Mapping[WorkloadId, str]) -> Iterable[str]:
