@@ -364,8 +364,6 @@ class JobQueue:
                 note_silence(state, region, fact.at, is_silent=is_silent)
                 auctions.forget_memos()
                 state.open_at = fact.at
-                if not is_silent:
-                    state.fill_at = fact.at
             case BusHeard(is_back):
                 note_bus(state, fact.at, is_back=is_back)
                 auctions.forget_slow()
