@@ -27,7 +27,7 @@ from mizzen.connect.plane import Plane, ask
 from mizzen.terminal.output import CommandError
 from mizzen.views.logs.image_view import FACTS_MAX, image_at
 from mizzen.views.policies.pool_history import newest_round, received_time, seen, seen_of_job
-from mizzen.views.policies.pool_status import shares_problem
+from mizzen.views.policies.pool_status import jobs_lines, jobs_rows, shares_problem
 from mizzen.views.policies.received_time import JobTime, Part, ReceivedTime, parts_of
 from mizzen.views.policies.round_choice import SECTIONS, ChosenRound, chosen_again, lines_of, outlook_of
 from mizzen.views.workloads.explain import builtins_of, explained
@@ -241,6 +241,26 @@ def test_job_that_is_released_within_a_round_did_not_come_after_it() -> None:
     queue.wake()
     head, *_ = told(queue, W2)
     assert ", or could not run then; the next round begins" in head
+
+
+def test_job_that_rests_is_told() -> None:
+    """It waits for no round; and where all rest, no shares are missing."""
+    queue = a_pool_queue(Machine)
+    submit(queue, shared(1))
+    submit(queue, shared(2))
+    starts(queue, queue.wake(), W1)
+    set_shares(queue, {"w-1": 500_000, "w-2": 500_000})
+    queue.hear(HoldWorkload(W2, 0))
+    next_round(queue)
+    sharing = queue.state.image.sharing
+    _, first, second = jobs_lines(sharing, None)
+    assert ("runs", "rests") == (first.split("default")[1].split()[0], second.split("default")[1].split()[0])
+    assert [False, True] == [one["rests"] for one in jobs_rows(sharing)]
+    assert shares_problem(sharing, None)
+    queue.hear(CancelWorkload(W1))
+    next_round(queue)
+    assert sharing.jobs.keys() == {W1, W2}
+    assert "" == shares_problem(sharing, None)
 
 
 def test_tenant_without_budget_is_not_chosen() -> None:
