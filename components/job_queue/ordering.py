@@ -214,7 +214,10 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     tenants, usage = state.image.tenants, state.image.usage
     pass_at = _pass_at(state, now)
     use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
+    was_spent = state.order.tenant(tenant).is_spent
     state.order.set_tenant(tenant, state.ledger.state(tenant, tenants, usage, now, use, lag))
+    if was_spent and not state.order.tenant(tenant).is_spent:
+        state.fill_at = now  # Its jobs of shared pools may have idle GPUs again.
     turns_at = state.ledger.turns_at(tenant, tenants, usage, now)
     if turns_at is None:
         state.budgets_due.drop(tenant)

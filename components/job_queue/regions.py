@@ -177,6 +177,7 @@ def note_silence(state: QueueState, region: RegionName, at: Instant, *, is_silen
     state.silent[region] = is_silent
     if not is_silent:
         state.silent_since.pop(region, None)
+        state.fill_at = at
     elif state.hears_bus and region not in state.silent_since:
         state.silent_since[region] = at
         look_at_awards(state, region, at)

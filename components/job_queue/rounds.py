@@ -38,7 +38,7 @@ from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, earliest
-from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART
+from core.nouns.limits import ROUND_DEADLINE_MAX, ROUND_DEADLINE_PART, ROUND_JOINS_MAX
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
@@ -48,7 +48,7 @@ from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pool
 from core.rules.submission import types_that_hold
 from core.sharing.rounds import filled
 
-JOINS_MAX = RESTS_MAX = 2_000
+JOINS_MAX = RESTS_MAX = ROUND_JOINS_MAX
 """Jobs that join in one fact, of those that do not leave or share a GPU; that rest; and that resume. Beside them it has room for 4,000 jobs
 that change their column, or 10,000 that leave."""
 

@@ -350,6 +350,8 @@ class Sharing(Section):
         if job is not None and job.rests is not rests:
             job.rests = rests
             self.changes += 1
+            if rests:  # Else it would be overdue when it may run again, and served before all others.
+                self.waits.pop(workload, None)
 
     def _part(self, workload: WorkloadId) -> None:
         """Record that the job beside this one runs on alone."""

@@ -25,6 +25,7 @@ from core.images.sharing import Sharing
 from core.invariants.control import Finding
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.limits import ROUND_JOINS_MAX
 from core.nouns.operation import ROUND
 from core.nouns.placement import Claim
 from core.nouns.pool import SHARED_GPUS, SHARED_POOL, shared_name
@@ -141,10 +142,12 @@ def check_sharing(fact: Fact, before: GlobalImage) -> list[str]:
 
 def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
     shares = event.shares
-    owed, jobs = Counter[int](), Counter(job.kind for job in sharing.jobs.values() if not job.rests)
+    owed = Counter[int]()
+    awake = Counter(job.kind for job in sharing.jobs.values() if not job.rests)
     for one in shares.classes:
         job = sharing.jobs.get(WorkloadId(one.name))
         kind = sharing.classes.get(one.name if job is None else job.kind)
+        count = awake[one.name] if job is None else 1
         mine = (*one.shares, *((place, share) for place, _, share in one.beside))
         for place, share in mine:
             column = shares.columns[place].name
@@ -153,10 +156,10 @@ def _shares(event: SharesSet, sharing: Sharing) -> Iterable[str]:
             if kind is not None and share and not kind.takes(shares.columns[place]):
                 yield f"{one.name}: owed time in {column}, which it may not use"
             if kind is not None:
-                owed[place] += share * kind.gpus * (jobs[one.name] if job is None else 1)
+                owed[place] += share * kind.gpus * count
         for place, _, share in one.beside:
             if kind is not None:  # Two are there at once: each of them owes half of the GPU.
-                owed[place] -= share * (jobs[one.name] if job is None else 1) // 2
+                owed[place] -= share * count // 2
         total = sum(share for _, share in mine)
         if total > WHOLE:
             yield f"{one.name}: owed {total} millionths of its time"
@@ -194,7 +197,10 @@ def _round(event: RoundBegun, before: GlobalImage) -> Iterable[str]:
     alone = {workload: column for workload, column in picks.items() if workload not in guests}
     yield from _room(event.columns, sharing, alone)
     yield from _resting(event, before, picks)
-    yield from _needless(left, before, alone, {column.name: column for column in event.columns})
+    if (
+        len(event.joins) < ROUND_JOINS_MAX
+    ):  # Else more may join in facts behind it, for which those who leave make room.
+        yield from _needless(left, before, alone, {column.name: column for column in event.columns})
 
 
 def _resting(event: RoundBegun, before: GlobalImage, picks: Mapping[WorkloadId, str]) -> Iterable[str]:

@@ -569,6 +569,8 @@ ROUND_DEADLINE_MAX: Nanoseconds = seconds(60)
 """From the order on in which a job that is not picked for a round is stopped unasked (Gavel: 60 s after the round's end)."""
 ROUND_DEADLINE_PART = 6
 """It is no more than this part of a round, which is then over for who comes next."""
+ROUND_JOINS_MAX = 2_000
+"""Jobs that join in the fact that begins a round, of those that neither leave nor share a GPU; more of them join in facts behind it."""
 MODELS_BESIDE_MAX = 64
 """Models beside which a job of a shared pool says how fast it is."""
 WEIGHT_MAX = 1_000_000_000

@@ -19,6 +19,7 @@ from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.events.tenants import BudgetSet, TenantSet
 from core.fact import Event
 from core.images import GlobalImage, RegionImage
+from core.invariants import sharing
 from core.invariants.sharing import SharedBook, check_border, check_received, check_sharing, check_targets
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkerName, WorkloadId
@@ -139,12 +140,17 @@ def test_shares_as_they_may_be() -> None:
     assert [] == told(*THREE, shares(ClassShares("of a class that is gone", ((0, WHOLE),)), changes=3))
 
 
-def test_shares_of_jobs_that_rest_are_nobodys() -> None:
-    """Of two jobs of a class one rests: the other may have all of the GPU, and not both."""
+def test_shares_are_for_jobs_that_do_not_rest() -> None:
+    """Of two like jobs one is on hold: the other may have the whole column, and both together no more than that."""
+    rests = replace(a_round(2, leaves=(W1,), w_2=0), rests=(W1,))
+    history = (*FIRST, WorkloadHeld(W1, 1), rests)
+    changes = a_queue(*history).sharing.changes
     whole = ClassShares(ONE, ((0, WHOLE),))
-    since = (*THREE, WorkloadHeld(W1, 1), replace(a_round(1), rests=(W1,)))
-    assert [] == told(*since, shares(whole, changes=4))
-    assert ["eu/V100: 2 GPUs are owed, and it has 1"] == told(*THREE, shares(whole, changes=3))
+    assert [] == told(*history, shares(whole, changes=changes))
+    resumes = replace(a_round(3), resumes=(W1,))
+    assert ["eu/V100: 2 GPUs are owed, and it has 1"] == told(
+        *history, resumes, shares(whole, changes=changes + 1)
+    )
 
 
 def test_share_in_a_column_that_will_not_do() -> None:
@@ -177,6 +183,17 @@ def test_share_in_a_column_that_will_not_do() -> None:
 def test_round_that_cannot_be(begun: RoundBegun, text: str) -> None:
     """Out of turn, without need, or with a pick too many."""
     assert text in told(*FIRST, begun)
+
+
+def test_who_leaves_may_make_room_for_jobs_that_join_in_further_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A round in which as many join as one fact holds is not all: one GPU more is taken behind it."""
+    history = (*FIRST, a_round(2, leaves=(W1, W3), w_2=1))
+    needless = "w-1: told to leave eu/V100, which has 1 GPUs left"
+    assert needless in told(*history)
+    monkeypatch.setattr(sharing, "ROUND_JOINS_MAX", 1)
+    assert [] == told(*history)
 
 
 def test_jobs_rest_and_resume() -> None:

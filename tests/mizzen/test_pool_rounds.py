@@ -12,7 +12,8 @@ from core.estimating.prediction import PredictedBy
 from core.events.region import AttemptEnded
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage, Image
-from core.messages.queue import CancelWorkload, HoldWorkload, Submitted, SubmitWorkload
+from core.images.sharing import Measured
+from core.messages.queue import CancelWorkload, HoldWorkload, ReleaseWorkload, Submitted, SubmitWorkload
 from core.messages.sharing import SetPolicy, SetShares
 from core.messages.tenants import SetBudget, SetTenant
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
@@ -26,7 +27,7 @@ from mizzen.connect.plane import Plane, ask
 from mizzen.terminal.output import CommandError
 from mizzen.views.logs.image_view import FACTS_MAX, image_at
 from mizzen.views.policies.pool_history import newest_round, received_time, seen, seen_of_job
-from mizzen.views.policies.pool_status import shares_problem
+from mizzen.views.policies.pool_status import jobs_lines, jobs_rows, shares_problem
 from mizzen.views.policies.received_time import JobTime, Part, ReceivedTime, parts_of
 from mizzen.views.policies.round_choice import SECTIONS, ChosenRound, chosen_again, lines_of, outlook_of
 from mizzen.views.workloads.explain import builtins_of, explained
@@ -39,9 +40,13 @@ from tests.builders import EU, US, US_LOG, attempt
 from tests.components.support.job_queue import W1, W2, W3, submit
 from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
+    A,
+    B,
     a_pool_queue,
+    a_queue_of_pairs,
     begun,
     next_round,
+    owe,
     pool_nodes,
     shared,
     starts,
@@ -147,6 +152,38 @@ def test_holder_of_the_gpu_stands_before_by_rounds_of_lag() -> None:
     assert f"stood {lags[0] + 2 - lags[1]:.2f} rounds" in holder
 
 
+def test_turn_counts_what_a_move_would_cost() -> None:
+    """As the queue does: a job that runs stands before others by its pause too, as it was measured."""
+    queue = a_pool_queue(Machine)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    queue.wake()
+    next_round(queue)
+    image, kind = GlobalImage.empty(SECTIONS), queue.state.image.sharing.jobs[W1].kind
+    for fact in queue.logs[GLOBAL_LOG]:
+        if isinstance(fact.event, RoundBegun):
+            break
+        image.fold(fact)
+    free = chosen_again(image, fact).turns
+    image.sharing.measured[image.sharing.classes[kind].speed_key] = Measured(pause=ROUND_SPAN // 2)
+    dear = chosen_again(image, fact).turns
+    more = {job: dear[job, COLUMN.name].lag - free[job, COLUMN.name].lag for job in (W1, W2)}
+    assert {W1: 0.5, W2: 0.0} == more
+
+
+def test_two_jobs_on_a_gpu_use_one() -> None:
+    """Beside them a GPU is idle, which is too few for a job of two."""
+    queue = a_queue_of_pairs(Machine, gpus=2)
+    queue.fact(US_LOG, AttemptEnded(*attempt(W2), EndCause.NODE_LOST))
+    queue.wake()
+    wide = submit(queue, shared(3, tasks=2, model="c"))
+    owe(queue, (A, B, WHOLE), (B, A, WHOLE), gpus=2)
+    next_round(queue)
+    _, column, *_ = told(queue, wide)
+    assert column.startswith("  us/V100: 1 of 2 GPUs idle")
+
+
 def test_job_that_runs_is_in_the_round() -> None:
     """Nothing is told of it, nor of one that is not there."""
     queue = a_pool_queue(Machine)
@@ -190,6 +227,40 @@ def test_job_that_comes_within_a_round_waits_for_the_next() -> None:
     assert "until then idle GPUs alone are given out" in head
     assert "0 of 1 GPUs idle" in column
     assert "    w-1 has 1" == holder
+
+
+def test_job_that_is_released_within_a_round_did_not_come_after_it() -> None:
+    """It was there, on hold."""
+    queue = a_pool_queue(Machine)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    queue.hear(HoldWorkload(W2, 0))
+    next_round(queue)
+    queue.hear(ReleaseWorkload(W2, 1))
+    queue.wake()
+    head, *_ = told(queue, W2)
+    assert ", or could not run then; the next round begins" in head
+
+
+def test_job_that_rests_is_told() -> None:
+    """It waits for no round; and where all rest, no shares are missing."""
+    queue = a_pool_queue(Machine)
+    submit(queue, shared(1))
+    submit(queue, shared(2))
+    starts(queue, queue.wake(), W1)
+    set_shares(queue, {"w-1": 500_000, "w-2": 500_000})
+    queue.hear(HoldWorkload(W2, 0))
+    next_round(queue)
+    sharing = queue.state.image.sharing
+    _, first, second = jobs_lines(sharing, None)
+    assert ("runs", "rests") == (first.split("default")[1].split()[0], second.split("default")[1].split()[0])
+    assert [False, True] == [one["rests"] for one in jobs_rows(sharing)]
+    assert shares_problem(sharing, None)
+    queue.hear(CancelWorkload(W1))
+    next_round(queue)
+    assert sharing.jobs.keys() == {W1, W2}
+    assert "" == shares_problem(sharing, None)
 
 
 def test_tenant_without_budget_is_not_chosen() -> None:

@@ -46,8 +46,8 @@ def shares_problem(sharing: Sharing, planner: SharesShown | None) -> str:
 
     planner   what the planner told of its solver; None: none answers
     """
-    if not sharing.jobs:
-        return ""
+    if all(job.rests for job in sharing.jobs.values()):
+        return ""  # No shares are solved for nobody.
     stands, behind = "", sharing.changes - sharing.shares.changes
     if sharing.shares.by in ("", ISOLATED):
         stands = "no planner has told shares, and each job is owed an equal part"
@@ -210,13 +210,14 @@ def jobs_rows(sharing: Sharing) -> list[dict[str, Any]]:
             "owed": {column: lag / WHOLE for column, lag in sharing.lags.get(workload, {}).items()},
             "leaves": workload in sharing.leaving,
             "overdue": workload in overdue,
+            "rests": job.rests,
         }
         for workload, job in sharing.jobs.items()
     ]
 
 
 def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
-    """Return the jobs as a table; OWED is the rounds that a job should have had and has not, by column."""
+    """Return the jobs as a table; OWED is the rounds that a job should have had and has not, by column. Who rests is owed no more."""
     rows = [
         (
             one["job"],
@@ -229,6 +230,8 @@ def jobs_lines(sharing: Sharing, width: int | None) -> list[str]:
             if one["picked"]
             else "leaves"
             if one["leaves"]
+            else "rests"
+            if one["rests"]
             else "waits",
             place_name(one["picked"] or NOTHING, one["beside"] or ""),
             _owed_text(one["owed"]),

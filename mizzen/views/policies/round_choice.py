@@ -114,7 +114,7 @@ class NotInRound(Struct, frozen=True):
     gpus: int
     """Of the job."""
     came_after: bool
-    """Whether it was submitted after the round had begun; until the next, jobs are given idle GPUs alone."""
+    """Whether it was submitted, or could run again, after the round had begun; until the next, jobs are given idle GPUs alone."""
     is_alike: bool
     columns: tuple[ColumnOutlook, ...]
 
@@ -208,7 +208,8 @@ def _turns(sharing: Sharing, scene: Scene, owed: Ahead) -> dict[tuple[WorkloadId
         for place, target in places.items():
             if place.beside:
                 continue
-            lag = owed.lag(job, place) + (stay if runs_in.get(job) == place.column else 0.0)
+            stays = stay + scene.present.pause(job) if runs_in.get(job) == place.column else 0.0
+            lag = owed.lag(job, place) + stays
             turn = Turn(inf if since is None else since, -lag, -round(target * WHOLE), WorkloadId(job))
             found[WorkloadId(job), scene.columns[place.column].name] = turn
     return dict(sorted(found.items(), key=lambda one: one[1]))
@@ -231,7 +232,8 @@ def _outlook(
         ),
         key=lambda one: (one.before is None, one.before if one.before is not None else 0.0, one.job),
     )
-    used = sum(one.gpus for one in holders)
+    guests = {job for job, pick in sharing.picks.items() if pick.is_guest}
+    used = sum(one.gpus for one in holders if one.job not in guests)
     return ColumnOutlook(
         column,
         found.columns[column],
@@ -270,7 +272,9 @@ def lines_of(found: NotInRound, now: Instant) -> list[str]:
         f"round {found.number}, which began {time_text(now - found.began_at)} ago (global {found.sequence})"
     )
     if found.came_after:
-        lines = [f"it came after {began}; {when}, and until then idle GPUs alone are given out:"]
+        lines = [
+            f"it came after {began}, or could not run then; {when}, and until then idle GPUs alone are given out:"
+        ]
     else:
         lines = [f"why it is not in {began}; {when}:"]
     for one in found.columns:

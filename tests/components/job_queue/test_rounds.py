@@ -160,6 +160,27 @@ def test_spent_budget_is_not_picked(start: Start) -> None:
     assert [] == picked(queue.wake())
     assert {} == begun(next_round(queue)).joins
     assert Reason.BUDGET_SPENT == reason(queue, W1)
+    queue.hear(SetBudget(tenant, Budget(100, seconds(7 * 86_400)), 2))
+    assert [W1] == picked(queue.wake()), "with more budget it has the idle GPU at once"
+
+
+def test_job_has_idle_gpus_as_soon_as_the_next_period_of_a_budget_begins(start: Start) -> None:
+    """Not at the next boundary alone."""
+    queue = a_pool_queue(start)
+    tenant = TenantName("default")
+    queue.hear(SetTenant(tenant, TenantSettings(), 0))
+    queue.hear(SetBudget(tenant, Budget(1, seconds(6 * 3_600 + 100)), 1))
+    submit(queue, shared())
+    starts(queue, queue.wake(), W1)
+    while not begun(next_round(queue)).leaves:
+        pass
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
+    queue.wake()
+    period = queue.state.budgets_due.due()
+    assert period is not None
+    while boundary(queue) < period:
+        next_round(queue)
+    assert [W1] == [job for _ in range(2) for job in picked(queue.wake(period))]
 
 
 def test_held_job_gives_up_its_pick(start: Start) -> None:
@@ -207,6 +228,24 @@ def test_job_rests_while_it_may_not_run(start: Start) -> None:
     told = [begun(next_round(queue)) for _ in range(2)]
     assert [(W2,), ()] == [one.resumes for one in told]
     assert (True, changes + 2) == (sum(sharing.lags[W2].values()) > sum(owed.values()), sharing.changes)
+
+
+def test_job_does_not_wait_while_it_rests(start: Start) -> None:
+    """It waited for its turn before it was put on hold; released after many rounds, it is not overdue, and has its turn by its lag."""
+    queue = a_pool_queue(start)
+    for number in (1, 2):
+        submit(queue, shared(number))
+    starts(queue, queue.wake(), W1)
+    sharing = queue.state.image.sharing
+    while W2 not in sharing.waits:
+        next_round(queue)
+    queue.hear(HoldWorkload(W2, 0))
+    for _ in range(PATIENCE + 2):
+        next_round(queue)
+    assert W2 not in sharing.waits
+    queue.hear(ReleaseWorkload(W2, 1))
+    next_round(queue)
+    assert ({}, [W2]) == (sharing.overdue, list(sharing.waits))
 
 
 def test_job_that_is_released_and_picked_within_a_round_is_owed_again(start: Start) -> None:
@@ -380,8 +419,7 @@ def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) ->
     round_ = begun(next_round(queue))
     assert ({}, ()) == (round_.joins, round_.leaves)
     queue.hear(LogHeard(US_LOG))
-    round_ = begun(next_round(queue))
-    assert [W2] == list(round_.joins)
+    assert [W2] == picked(queue.wake()), "at once"
 
 
 def test_wide_jobs_and_narrow_ones_have_their_shares(start: Start) -> None:
