@@ -197,9 +197,8 @@ def _round(event: RoundBegun, before: GlobalImage) -> Iterable[str]:
     alone = {workload: column for workload, column in picks.items() if workload not in guests}
     yield from _room(event.columns, sharing, alone)
     yield from _resting(event, before, picks)
-    if (
-        len(event.joins) < ROUND_JOINS_MAX
-    ):  # Else more may join in facts behind it, for which those who leave make room.
+    # Where so many join, more may in facts behind this one, for which jobs that leave make room.
+    if len(event.joins) < ROUND_JOINS_MAX:
         yield from _needless(left, before, alone, {column.name: column for column in event.columns})
 
 

@@ -240,7 +240,8 @@ PAIRS_SHARE = 0.5
 def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
     """The same beside one or two regions whose nodes are shared in rounds, and jobs for these; half of the fleets have a planner.
 
-    The faults are drawn anew, so that they strike the units of the pool too.
+    All jobs save when they are told to: one that does not, and takes turns, begins anew each time. The faults are drawn anew, so that they
+    strike the units of the pool too.
     """
     pools: dict[str, RegionSpec] = {}
     for number in range(dice.choice((1, 2, 2))):
@@ -265,7 +266,6 @@ def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec
         cancels_share=dice.choice((0.0, 0.1, 0.3)),
         holds_share=dice.choice((0.0, 0.1, 0.3)),
         requeues_share=dice.choice((0.0, 0.2)),
-        unsaved_share=dice.choice((0.0, 0.2)),
         lies_share=dice.choice((0.0, 0.3)),
         change_minutes=dice.choice((10.0, 60.0)),
         compression=COMPRESSION,
