@@ -84,6 +84,17 @@ def set_shares(queue: Queue, parts: dict[str, int], gpus: int = 1) -> None:
     queue.hear(SetShares(shares, "max_min", 1))
 
 
+def one_runs_and_one_waits() -> Queue:
+    """Two like jobs at the begin of a round, and one GPU."""
+    queue = a_pool_queue(Machine)
+    submit(queue, shared(1))
+    starts(queue, queue.wake(), W1)
+    submit(queue, shared(2))
+    queue.wake()
+    next_round(queue)
+    return queue
+
+
 def test_every_round_is_chosen_again_as_it_was() -> None:
     """Over rounds in which two jobs take turns, one is held, and a third is cancelled and a fourth of another class comes."""
     queue = a_pool_queue(Machine)
@@ -111,12 +122,7 @@ def begins(queue: Queue) -> list[RoundBegun]:
 
 def test_choice_that_the_log_does_not_explain_is_said() -> None:
     """A round that picked another job than its image says is shown as one that cannot be worked out again."""
-    queue = a_pool_queue(Machine)
-    submit(queue, shared(1))
-    starts(queue, queue.wake(), W1)
-    submit(queue, shared(2))
-    queue.wake()
-    next_round(queue)
+    queue = one_runs_and_one_waits()
     image, wrong = GlobalImage.empty(SECTIONS), None
     for fact in queue.logs[GLOBAL_LOG]:
         if isinstance(fact.event, RoundBegun):
@@ -131,12 +137,7 @@ def test_choice_that_the_log_does_not_explain_is_said() -> None:
 
 def test_holder_of_the_gpu_stands_before_by_rounds_of_lag() -> None:
     """With the rounds that staying is worth; and when the next round begins."""
-    queue = a_pool_queue(Machine)
-    submit(queue, shared(1))
-    starts(queue, queue.wake(), W1)
-    submit(queue, shared(2))
-    queue.wake()
-    next_round(queue)
+    queue = one_runs_and_one_waits()
     head, column, holder = told(queue, W2)
     number = begins(queue)[-1].number
     assert f"why it is not in round {number}, which began 0:00 ago (global " in head
@@ -154,12 +155,7 @@ def test_holder_of_the_gpu_stands_before_by_rounds_of_lag() -> None:
 
 def test_turn_counts_what_a_move_would_cost() -> None:
     """As the queue does: a job that runs stands before others by its pause too, as it was measured."""
-    queue = a_pool_queue(Machine)
-    submit(queue, shared(1))
-    starts(queue, queue.wake(), W1)
-    submit(queue, shared(2))
-    queue.wake()
-    next_round(queue)
+    queue = one_runs_and_one_waits()
     image, kind = GlobalImage.empty(SECTIONS), queue.state.image.sharing.jobs[W1].kind
     for fact in queue.logs[GLOBAL_LOG]:
         if isinstance(fact.event, RoundBegun):
@@ -325,12 +321,7 @@ def begun_at(queue: Queue) -> list[Instant]:
 
 def test_job_that_ended_is_not_told() -> None:
     """Its time is forgotten with it; one that waits has received nothing."""
-    queue = a_pool_queue(Machine)
-    submit(queue, shared(1))
-    starts(queue, queue.wake(), W1)
-    submit(queue, shared(2))
-    queue.wake()
-    next_round(queue)
+    queue = one_runs_and_one_waits()
     queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.COMPLETED))
     queue.wake()
     found = received(queue, Instant(queue.now + ROUND_SPAN))
@@ -365,12 +356,7 @@ def test_wide_jobs_count_by_their_gpus() -> None:
 
 def test_settings_that_change_the_span_do_not_hide_the_round() -> None:
     """The newest round is the newest that began, whatever its number by another span."""
-    queue = a_pool_queue(Machine)
-    submit(queue, shared(1))
-    starts(queue, queue.wake(), W1)
-    submit(queue, shared(2))
-    queue.wake()
-    next_round(queue)
+    queue = one_runs_and_one_waits()
     queue.hear(SetPolicy(SharingSettings(round_span=seconds(60)), 0))
     head, *_ = told(queue, W2)
     assert head.endswith("the next round begins in 1:00:")

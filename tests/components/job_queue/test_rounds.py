@@ -1,15 +1,12 @@
 """Rounds of shared pools: who is picked, who leaves, who stays, and the border to quota work."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from components.job_queue import rounds
 from core.codec import encode
-from core.component import Decision
 from core.events.queue import WorkloadSubmitted
-from core.events.region import AttemptEnded, ClaimPromised, NodesJoined
+from core.events.region import AttemptEnded, ClaimPromised
 from core.events.sharing import PicksAdded, RoundBegun, SharesSet
 from core.images import GlobalImage
 from core.messages.base import LogHeard, LogSilent, Refused
@@ -17,46 +14,35 @@ from core.messages.broker import SolicitBid, WithdrawAward
 from core.messages.data import SetDataset
 from core.messages.moves import MoveWorkload
 from core.messages.queue import (
-    Abstention,
     Bid,
     CancelWorkload,
     ChangeWorkload,
     ExplainWorkload,
     HoldWorkload,
-    ReleaseWorkload,
     SetPriority,
-    ShowWorkload,
     SubmitWorkload,
     WorkloadExplained,
-    WorkloadShown,
 )
-from core.messages.sharing import SetShares
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
-from core.messages.tenants import SetBudget, SetEntitlement, SetTenant
-from core.nouns.fleet import Inventory, NodeGroup
+from core.messages.tenants import SetEntitlement, SetTenant
 from core.nouns.ids import (
     GLOBAL_LOG,
     AgentName,
     DatasetName,
     RegionName,
     TenantName,
-    WorkerName,
     WorkloadId,
 )
 from core.nouns.instant import Instant, seconds
 from core.nouns.limits import FACT_BYTES_MAX
 from core.nouns.placement import View
-from core.nouns.pool import SHARED_POOL
-from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.sharing import MICRO_STEPS, ROUND_SPAN, WHOLE, ClassShares, PoolShares, ShareColumn
-from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from core.nouns.workload import EndCause, Extent, Kind, Phase, Topology, WorkloadSpec
+from core.nouns.sharing import MICRO_STEPS, ROUND_SPAN, WHOLE, ShareColumn
+from core.nouns.tenant import Entitlement, TenantSettings
+from core.nouns.workload import EndCause, Kind, Phase
 from core.sharing.accounts import PATIENCE
-from core.sharing.classes import class_of, speed_key_of
-from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, amount, attempt
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt
 from tests.components.support.job_queue import W1, W2, W3, Start, a_job_queue, submit
-from tests.components.support.machine import Machine
 from tests.components.support.shared_pool import (
     a_pool_queue,
     begun,
@@ -64,6 +50,7 @@ from tests.components.support.shared_pool import (
     next_round,
     picked,
     pool_nodes,
+    reason,
     shared,
     starts,
     take_turns,
@@ -141,125 +128,6 @@ def test_quota_is_not_touched(start: Start) -> None:
     assert (0, 1_000) == (usage.fading.gpu_milli, usage.rate)
 
 
-def test_spent_budget_is_not_picked(start: Start) -> None:
-    """GPU-hours in the pool count against a budget; once it is spent the job leaves at the next boundary, and is not picked again."""
-    queue = a_pool_queue(start)
-    tenant = TenantName("default")
-    queue.hear(SetTenant(tenant, TenantSettings(), 0))
-    queue.hear(SetBudget(tenant, Budget(1, seconds(7 * 86_400)), 1))
-    submit(queue, shared())
-    starts(queue, queue.wake(), W1)
-    for _ in range(10):
-        assert () == begun(next_round(queue)).leaves
-    for _ in range(3):
-        if begun(next_round(queue)).leaves:
-            break
-    else:
-        pytest.fail("its budget of an hour is spent, and it stays")
-    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
-    assert [] == picked(queue.wake())
-    assert {} == begun(next_round(queue)).joins
-    assert Reason.BUDGET_SPENT == reason(queue, W1)
-    queue.hear(SetBudget(tenant, Budget(100, seconds(7 * 86_400)), 2))
-    assert [W1] == picked(queue.wake()), "with more budget it has the idle GPU at once"
-
-
-def test_job_has_idle_gpus_as_soon_as_the_next_period_of_a_budget_begins(start: Start) -> None:
-    """Not at the next boundary alone."""
-    queue = a_pool_queue(start)
-    tenant = TenantName("default")
-    queue.hear(SetTenant(tenant, TenantSettings(), 0))
-    queue.hear(SetBudget(tenant, Budget(1, seconds(6 * 3_600 + 100)), 1))
-    submit(queue, shared())
-    starts(queue, queue.wake(), W1)
-    while not begun(next_round(queue)).leaves:
-        pass
-    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
-    queue.wake()
-    period = queue.state.budgets_due.due()
-    assert period is not None
-    while boundary(queue) < period:
-        next_round(queue)
-    assert [W1] == [job for _ in range(2) for job in picked(queue.wake(period))]
-
-
-def test_held_job_gives_up_its_pick(start: Start) -> None:
-    """At the next boundary; and whoever waits has it."""
-    queue = a_pool_queue(start)
-    submit(queue, shared(1))
-    queue.wake()
-    submit(queue, shared(2))
-    queue.wake()
-    queue.hear(HoldWorkload(W1, 0))
-    round_ = begun(next_round(queue))
-    assert ((W1,), [W2]) == (round_.leaves, list(round_.joins))
-    (asked,) = {message.workload for message in said(queue.heard[-1][1], SolicitBid)} or {W2}
-    assert W2 == asked
-
-
-def test_job_on_hold_does_not_keep_others_from_taking_turns(start: Start) -> None:
-    """It is owed nothing: two like jobs share the GPU as long as it lasts."""
-    queue = a_pool_queue(start)
-    submit(queue, shared(1))
-    queue.hear(HoldWorkload(W1, 0))
-    submit(queue, shared(2))
-    starts(queue, queue.wake(), W2)
-    submit(queue, shared(3))
-    queue.wake()
-    ran, _ = take_turns(queue, W2, 120)
-    assert W1 not in ran
-    assert min(ran[W2], ran[W3]) >= 55
-
-
-def test_job_rests_while_it_may_not_run(start: Start) -> None:
-    """Its lag stands still and planners count without it, until it is released; each change is told once."""
-    queue = a_pool_queue(start)
-    for number in (1, 2):
-        submit(queue, shared(number))
-    starts(queue, queue.wake(), W1)
-    next_round(queue)
-    queue.hear(HoldWorkload(W2, 0))
-    sharing = queue.state.image.sharing
-    owed, changes = dict(sharing.lags[W2]), sharing.changes
-    told = [begun(next_round(queue)) for _ in range(4)]
-    assert [(W2,), (), (), ()] == [one.rests for one in told]
-    assert (owed, changes + 1) == (sharing.lags[W2], sharing.changes)
-    queue.hear(ReleaseWorkload(W2, 1))
-    told = [begun(next_round(queue)) for _ in range(2)]
-    assert [(W2,), ()] == [one.resumes for one in told]
-    assert (True, changes + 2) == (sum(sharing.lags[W2].values()) > sum(owed.values()), sharing.changes)
-
-
-def test_job_does_not_wait_while_it_rests(start: Start) -> None:
-    """It waited for its turn before it was put on hold; released after many rounds, it is not overdue, and has its turn by its lag."""
-    queue = a_pool_queue(start)
-    for number in (1, 2):
-        submit(queue, shared(number))
-    starts(queue, queue.wake(), W1)
-    sharing = queue.state.image.sharing
-    while W2 not in sharing.waits:
-        next_round(queue)
-    queue.hear(HoldWorkload(W2, 0))
-    for _ in range(PATIENCE + 2):
-        next_round(queue)
-    assert W2 not in sharing.waits
-    queue.hear(ReleaseWorkload(W2, 1))
-    next_round(queue)
-    assert ({}, [W2]) == (sharing.overdue, list(sharing.waits))
-
-
-def test_job_that_is_released_and_picked_within_a_round_is_owed_again(start: Start) -> None:
-    """No round needs to tell that it resumes."""
-    queue = a_pool_queue(start)
-    submit(queue, shared(1))
-    queue.hear(HoldWorkload(W1, 0))
-    assert (W1,) == begun(next_round(queue)).rests
-    queue.hear(ReleaseWorkload(W1, 1))
-    assert [W1] == picked(queue.wake())
-    assert not queue.state.image.sharing.jobs[W1].rests
-    assert () == begun(next_round(queue)).resumes
-
-
 def test_jobs_do_not_change_places_between_regions_with_the_same_gpus(start: Start) -> None:
     """Two jobs are owed half of their time in either region: each stays where it is for good."""
     queue = a_job_queue(start, eu=pool_nodes(), us=pool_nodes(first=1))
@@ -278,20 +146,6 @@ def test_jobs_do_not_change_places_between_regions_with_the_same_gpus(start: Sta
     assert max(map(abs, lags)) <= 1_000_000
 
 
-def test_shares_of_a_job_that_is_released_leave_those_of_others(start: Start) -> None:
-    """A class that was on hold when the queue gave out equal parts has its own at the next boundary, and all others keep theirs."""
-    queue = a_pool_queue(start)
-    submit(queue, shared(1, weight=2_000))
-    queue.hear(HoldWorkload(W1, 0))
-    submit(queue, shared(2))
-    assert [W2] == picked(queue.wake())
-    queue.hear(ReleaseWorkload(W1, 1))
-    round_ = begun(next_round(queue))
-    targets = queue.state.image.sharing.targets_of
-    assert (queue.now // ROUND_SPAN, {"us/V100": 500_000}) == (round_.number, targets(W1))
-    assert targets(W1) == targets(W2)
-
-
 def test_nodes_that_join_are_shared_where_no_planner_tells(start: Start) -> None:
     """From the next round on; the equal parts are of all GPUs that are there."""
     queue = a_pool_queue(start)
@@ -306,53 +160,6 @@ def test_nodes_that_join_are_shared_where_no_planner_tells(start: Start) -> None
     assert [] == [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
 
 
-def test_shares_where_no_node_is_wide_enough_are_not_picked(start: Start) -> None:
-    """A planner gave a task of two GPUs all of its time on nodes of one: it runs where it can, on GPUs that are idle."""
-    queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
-    wide = shared(1)
-    (job,) = wide.jobs
-    submit(queue, replace(wide, jobs=(replace(job, need=amount(2)),)))
-    opened = queue.wake()
-    sharing = queue.state.image.sharing
-    (name,) = sharing.classes
-    columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
-    given = PoolShares(1, columns, gpus, (ClassShares(name, ((1, WHOLE),)),), "highs", sharing.changes)
-    (event,) = facts(queue.hear(SetShares(given, "max_min", 0)))
-    assert SharesSet(given, policy="max_min") == event
-    round_ = begun(next_round(queue))
-    assert [W1] == picked(opened)
-    assert ({}, ()) == (round_.joins, round_.leaves)
-    assert f"{EU}/K80" == queue.state.image.sharing.picks[W1].column
-
-
-def test_share_where_no_node_is_wide_enough_is_replaced(start: Start) -> None:
-    """A task of two GPUs has an equal part where it fits, in place of a share on nodes of one GPU, which nobody could receive."""
-    queue = a_job_queue(start, eu=pool_nodes(1, 2, "K80"), us=pool_nodes(2))
-    submit(queue, needing(shared(1), 2))
-    submit(queue, shared(2))
-    queue.wake()
-    sharing = queue.state.image.sharing
-    columns, gpus = (ShareColumn(EU, "K80"), ShareColumn(US, "V100")), (2, 2)
-    classes = tuple(ClassShares(name, ((1, WHOLE // 2),)) for name in sharing.classes)
-    queue.hear(SetShares(PoolShares(1, columns, gpus, classes, "highs", sharing.changes), "max_min", 0))
-    decision = next_round(queue)
-    (event,) = [event for event in facts(decision) if isinstance(event, SharesSet)]
-    assert (True, {f"{EU}/K80": WHOLE // 2}) == (event.is_more, sharing.targets_of(W1))
-    assert {f"{US}/V100": WHOLE // 2} == sharing.targets_of(W2)
-    assert [] == [event for event in facts(next_round(queue)) if isinstance(event, SharesSet)]
-
-
-def test_job_is_not_picked_for_nodes_that_are_too_narrow(start: Start) -> None:
-    """Its region has nodes that hold a task of eight GPUs, and faster ones that do not."""
-    worker = WorkerName("w0")
-    narrow = NodeGroup(0, 4, Amount(2_000, 96_000, 1 << 40), "V100", 0, 1, pool=SHARED_POOL)
-    wide = NodeGroup(4, 1, Amount(8_000, 96_000, 1 << 40), "K80", 4, 1, pool=SHARED_POOL)
-    queue = a_job_queue(start, us=NodesJoined(worker, Inventory(worker, (narrow, wide))))
-    submit(queue, needing(shared(1, speeds={"V100": 9 * MICRO_STEPS, "K80": MICRO_STEPS}), 8))
-    queue.wake()
-    assert f"{US}/K80" == queue.state.image.sharing.picks[W1].column
-
-
 def test_job_with_data_is_picked_where_the_data_is(start: Start) -> None:
     """A job of the same model that reads none is of another class, and goes where it is fastest."""
     queue = a_job_queue(start, eu=pool_nodes(2, 1, "K80"), us=pool_nodes(2))
@@ -364,15 +171,6 @@ def test_job_with_data_is_picked_where_the_data_is(start: Start) -> None:
     queue.wake()
     picks = queue.state.image.sharing.picks
     assert (f"{EU}/K80", f"{US}/V100") == (picks[W1].column, picks[W2].column)
-
-
-def test_packed_jobs_have_speeds_and_shares_of_their_own() -> None:
-    """Tasks of one node are faster than those of two, and fit on fewer types."""
-    spread = shared(tasks=2)
-    (job,) = spread.jobs
-    packed = replace(spread, jobs=(replace(job, topology=Topology(pack=Extent.NODE)),))
-    assert speed_key_of(spread) != speed_key_of(packed)
-    assert class_of(spread) != class_of(packed)
 
 
 def test_gpus_of_a_job_that_ends_are_not_idle_before(start: Start) -> None:
@@ -420,18 +218,6 @@ def test_region_that_is_silent_keeps_its_work_and_gets_no_picks(start: Start) ->
     assert ({}, ()) == (round_.joins, round_.leaves)
     queue.hear(LogHeard(US_LOG))
     assert [W2] == picked(queue.wake()), "at once"
-
-
-def test_wide_jobs_and_narrow_ones_have_their_shares(start: Start) -> None:
-    """G21: a job of four tasks among four of one GPU begins within the rounds that its part, and patience, allow."""
-    queue = a_pool_queue(start, pool_nodes(4))
-    for number in range(1, 5):
-        submit(queue, shared(number))
-    opened = queue.wake()
-    starts(queue, opened, *(f"w-{number}" for number in range(1, 5)))
-    wide = submit(queue, shared(5, tasks=4))
-    queue.wake()
-    assert any(wide in begun(next_round(queue)).joins for _ in range(5 + PATIENCE + 1))
 
 
 def test_queue_that_starts_again_goes_on_in_the_round(start: Start) -> None:
@@ -503,13 +289,6 @@ def test_no_start_is_estimated_of_a_job(start: Start) -> None:
     assert [None] == [event.start for event in submitted]
 
 
-def reason(machine: Machine[Any], workload: WorkloadId) -> str:
-    """Return why a workload does not run, as it is told to users."""
-    decision = machine.hear(ShowWorkload(workload))
-    (shown,) = said(decision, WorkloadShown)
-    return shown.reason
-
-
 def test_priority_of_a_shared_job_is_refused(start: Start) -> None:
     """Its weight decides, and the refusal names it."""
     queue = a_pool_queue(start)
@@ -518,67 +297,6 @@ def test_priority_of_a_shared_job_is_refused(start: Start) -> None:
         (refused,) = said(queue.hear(SetPriority(W1, 0, level)), Refused)
         assert Reason.INVALID == refused.reason
         assert "share.weight" in refused.problems[0]
-
-
-def needing(spec: WorkloadSpec, gpus: int) -> WorkloadSpec:
-    """The same with tasks of so many GPUs."""
-    (job,) = spec.jobs
-    return replace(spec, jobs=(replace(job, need=amount(gpus)),))
-
-
-def test_job_of_whole_nodes_may_push_out_others_once_all_who_leave_have_ended(start: Start) -> None:
-    """It is asked for without victims while GPUs of its column are about to be free, and then one level above narrow jobs."""
-    queue = a_pool_queue(start, pool_nodes(3, 2))
-    for number in (1, 2, 3):
-        submit(queue, shared(number, tasks=2))
-    starts(queue, queue.wake(), W1, W2, W3)
-    submit(queue, needing(shared(4, weight=100_000), 2))
-    wide = WorkloadId("w-4")
-
-    def levels_asked(decision: Decision) -> list[int]:
-        return [one.priority for one in said(decision, SolicitBid) if one.workload == wide]
-
-    while not begun(decision := next_round(queue)).joins:
-        pass
-    round_ = begun(decision)
-    assert ((wide,), (wide,)) == (tuple(round_.joins), round_.wide)
-    assert [0] == levels_asked(decision)
-    assert dict.fromkeys(round_.leaves, f"{US}/V100") == queue.state.image.sharing.leaving != {}
-    (auction,) = [one.auction for one in said(decision, SolicitBid) if one.workload == wide]
-    queue.hear(Abstention(US, AgentName("a0"), wide, auction, Reason.NO_CAPACITY, 1))
-    assert [] == levels_asked(queue.wait(seconds(5)))
-    for workload in round_.leaves:
-        queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
-    assert {1} == set(levels_asked(queue.wait(seconds(30))))
-    narrow = begun(next_round(queue))
-    assert () == narrow.wide
-
-
-def test_job_of_half_a_node_may_push_out_narrower_ones(start: Start) -> None:
-    """Jobs of one GPU may lie on every node, so that four GPUs are idle and on no node together: it stands two levels above them."""
-    queue = a_pool_queue(start, pool_nodes(2, 8))
-    for number, gpus in enumerate((1, 2, 3, 4, 6), start=1):
-        submit(queue, needing(shared(number), gpus))
-    decision = queue.wake()
-    levels = {one.workload: one.priority for one in said(decision, SolicitBid)}
-    assert [0, 1, 1, 2, 2] == [levels[WorkloadId(f"w-{number}")] for number in range(1, 6)]
-
-
-def test_job_of_whole_nodes_that_waited_for_room_is_not_pushed_out_by_another(start: Start) -> None:
-    """It was asked for at the level of narrow jobs, and stands one above them from its award on."""
-    queue = a_pool_queue(start, pool_nodes(3, 2))
-    for number in (1, 2, 3):
-        submit(queue, shared(number, tasks=2))
-    starts(queue, queue.wake(), W1, W2, W3)
-    submit(queue, needing(shared(4, weight=100_000), 2))
-    while not begun(decision := next_round(queue)).joins:
-        pass
-    wide = WorkloadId("w-4")
-    (asked,) = {one.priority for one in said(decision, SolicitBid) if one.workload == wide}
-    for workload in begun(decision).leaves:
-        queue.fact(US_LOG, AttemptEnded(*attempt(workload), EndCause.ROUND_OVER))
-    (award,) = starts(queue, decision, wide)
-    assert (0, 1) == (asked, award.level)
 
 
 def test_promise_of_a_past_round_is_withdrawn(start: Start) -> None:

@@ -10,7 +10,7 @@ from core.events.queue import WorkloadAwarded
 from core.events.region import AttemptEnded, ClaimGranted, GangStarted, NodesJoined
 from core.events.sharing import PicksAdded, RoundBegun
 from core.messages.broker import SolicitBid
-from core.messages.queue import Bid
+from core.messages.queue import Bid, ShowWorkload, WorkloadShown
 from core.messages.sharing import SetPolicy, SetShares
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId, region_log
@@ -121,6 +121,13 @@ def picked(decision: Decision) -> list[WorkloadId]:
     return [
         job for event in facts(decision) if isinstance(event, RoundBegun | PicksAdded) for job in event.joins
     ]
+
+
+def reason(machine: Machine[Any], workload: WorkloadId) -> str:
+    """Return why a workload does not run, as it is told to users."""
+    decision = machine.hear(ShowWorkload(workload))
+    (shown,) = said(decision, WorkloadShown)
+    return shown.reason
 
 
 # Pairs.
