@@ -117,12 +117,12 @@ async def _measured(
         await driver.begin()
         await asyncio.sleep(warm)  # Every agent lays its region out first.
         figures = await _spike(driver, phases) if with_spike else {}
-        return await _steady(plane, driver, IN_FLIGHT, warm, span), figures
+        return await steady_load(plane, driver, IN_FLIGHT, warm, span), figures
     finally:
         await plane.stop()
 
 
-async def _steady(plane: CommitPlane, driver: Driver, in_flight: int, warm: float, span: float) -> Steady:
+async def steady_load(plane: CommitPlane, driver: Driver, in_flight: int, warm: float, span: float) -> Steady:
     """As many in flight as there were, whatever is granted or given back."""
     driver.on_answer = driver.ask
     for _ in range(in_flight):

@@ -4,6 +4,7 @@ An unknown tag or field type is a `CodecError`: for a message that is somebody e
 log it means that a newer build wrote it.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Union
 
@@ -50,6 +51,27 @@ _parcels: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
     _WireParcel
 )  # Any: the union above is untyped
 _events: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_AnyEvent)
+
+
+def tag_prefixes(events: Iterable[type[Event]]) -> tuple[bytes, ...]:
+    """Return what the encodings of these events begin with, behind the header of their map (see `begins_with`)."""
+    return tuple(
+        _encoder.encode("type") + _encoder.encode(event.__struct_config__.tag)
+        for event in sorted_by_tag(events)
+    )
+
+
+def sorted_by_tag(events: Iterable[type[Event]]) -> list[type[Event]]:
+    """Return event types in the order of their tags."""
+    return sorted(events, key=lambda event: str(event.__struct_config__.tag))
+
+
+def begins_with(data: bytes, prefixes: tuple[bytes, ...]) -> bool:
+    """Return whether an encoded event is one of those of which these are the prefixes, without decoding it.
+
+    source    MessagePack: a map's header has one byte for up to 15 fields, and three bytes for more, the first of which is 0xde
+    """
+    return data.startswith(prefixes, 3 if data[:1] == b"\xde" else 1)
 
 
 def encode(value: Any) -> bytes:  # Any: every struct of ours, and images of them

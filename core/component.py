@@ -28,6 +28,9 @@ class Follow(Struct, frozen=True):
     arrives later as an `ImageAdopted`."""
     with_rows: bool = False
     """Whether the packed rows told beside the facts are wanted too, as `RowsTold`."""
+    facts: frozenset[type[Event]] | None = None
+    """The facts that are handed on, beside the rows; None: all. Of the others only the sequence is told, by `RowsTold` after each
+    batch. Facts that were missed cannot be replaced by rows, so after a gap the component gets an image anew."""
 
 
 class ImageAdopted(Note, frozen=True):
@@ -39,10 +42,21 @@ class ImageAdopted(Note, frozen=True):
     log: LogName
     image: Image
     sequence: int
+    has_rows_alone: bool = False
+    """Whether from here on only some facts are handed on, and the rows (`Follow.facts`)."""
+
+
+class RowsAlone(Note, frozen=True):
+    """From here on only some facts of a log are handed on, and the rows: the component asked for it (`Refollowing`)."""
+
+    log: LogName
 
 
 class RowsTold(Note, frozen=True):
-    """What the facts just folded made of the nodes that they changed (core/rows.py). Says nothing that they do not."""
+    """What the facts just folded made of the nodes that they changed (core/rows.py). Says nothing that they do not.
+
+    With `Follow.facts`, told after every batch, and what the component knows of the nodes.
+    """
 
     log: LogName
     sequence: int
@@ -123,8 +137,10 @@ class Component(Protocol[State]):
 class RowKeeper(Protocol):
     """A keeper whose announcements carry packed rows."""
 
-    def packed_rows(self, state: Any, first: int) -> bytes:  # Any: a checked protocol cannot name its state
-        """The rows of all nodes that facts from this sequence on have changed."""
+    def packed_rows(
+        self, state: Any, first: int
+    ) -> bytes | None:  # Any: a checked protocol cannot name its state
+        """The rows of all nodes that facts from this sequence on have changed; None if these are not all known."""
 
 
 @runtime_checkable
@@ -133,6 +149,14 @@ class Forgetful(Protocol):
 
     def forget_memos(self, state: Any) -> None:  # Any: as above
         """Empty them. No decision may change by it."""
+
+
+@runtime_checkable
+class Refollowing(Protocol):
+    """A component that changes, while it lives, which facts of a log are handed on to it."""
+
+    def follows_now(self, state: Any) -> tuple[Follow, ...]:  # Any: as above
+        """Return how the logs of `follows` are to be followed from now on: the same object until that changes."""
 
 
 @runtime_checkable

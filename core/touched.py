@@ -14,9 +14,23 @@ from core.events.region import (
     PromiseRevised,
     StopOrdered,
 )
+from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Fact
 from core.images.capacity import Capacity
+from core.images.reservations import Starts
 from core.nouns.placement import nodes_of, numbers_in
+
+
+def kept_by(starts: Starts, fact: Fact) -> Sequence[int]:
+    """Nodes that a fact may begin or cease to keep for a promised start. Ask before it is folded."""
+    event = fact.event
+    if not isinstance(event, StartReserved | StartUnreserved | ClaimGranted):
+        return ()
+    row = starts.rows.get(event.workload)
+    nodes = row.nodes() if row is not None else []
+    if isinstance(event, StartReserved):
+        nodes.extend(node for spread in event.spreads for node in spread.nodes)
+    return nodes
 
 
 def touched_by(capacity: Capacity, fact: Fact) -> Sequence[int]:

@@ -13,9 +13,9 @@ import structlog
 from bus.catalogue import LOG
 from bus.errors import AskTimedOut, BusError
 from bus.port import Address, Bus
-from core.codec import CodecError, Parcel, decode_event_shared
-from core.component import Follow
-from core.fact import Fact, Head
+from core.codec import CodecError, Parcel, begins_with, decode_event_shared, tag_prefixes
+from core.component import Follow, RowsAlone, RowsTold
+from core.fact import Fact, Head, Note
 from core.images import Image
 from core.images.fetch import ImageFetch
 from core.messages.base import Message
@@ -41,14 +41,17 @@ logger = structlog.get_logger()
 class Listener(Protocol):
     """Who follows: a host."""
 
-    def adopt(self, log: LogName, image: Image, head: Head) -> bool:
-        """The log is known from here on. False: this image cannot be what we knew, and is not adopted."""
+    def adopt(self, log: LogName, image: Image, head: Head, *, has_rows_alone: bool = False) -> bool:
+        """The log is known from here on. False: this image cannot be what we knew, and is not adopted.
+
+        has_rows_alone   whether only some facts are handed on from here on, and all rows
+        """
 
     def take_facts(self, facts: list[Fact]) -> None:
         """The next facts, in order."""
 
-    def take_rows(self, log: LogName, sequence: int, rows: bytes) -> None:
-        """What the facts just taken made of the nodes that they changed."""
+    def take_note(self, note: Note) -> None:
+        """What is to be known beside the facts just taken: `RowsTold` or `RowsAlone` (core/component.py)."""
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         """The keeper fell silent, or is heard and caught up with."""
@@ -72,6 +75,8 @@ class Following:
         self, follow: Follow, bus: Bus, clock: Clock, listener: Listener, *, is_keeper: bool = False
     ) -> None:
         self.follow = follow
+        self._wanted = _prefixes_of(follow)
+        """Prefixes of the encoded facts that are handed on; None: all are."""
         self.counts = FollowCounts()
         self._bus = bus
         self._clock = clock
@@ -86,6 +91,8 @@ class Following:
         """The same by log id, before the first image says which log it is that we follow."""
         self._is_unreadable = False
         """Whether the next fact is one that this build does not know."""
+        self._holds_back = False
+        """Whether facts wait for the image: those before them cannot be handed on, or are not wanted as they would be."""
         self._is_diverged = False
         """Whether the log was seen to have another history than the one we know."""
         self._needs_image = True
@@ -123,6 +130,7 @@ class Following:
             and message.log_id == head.log_id
             and not self._ahead
             and not self._is_silent
+            and not self._needs_image
         ):
             # By far the most common: the next batch of the history we know, from the keeper we know.
             self._heard_at = self._clock.now()
@@ -169,6 +177,9 @@ class Following:
         head = self._head
         if head is None or last <= head.sequence or self._is_unreadable:
             return
+        if self._holds_back:
+            self.counts.dropped += self._ahead.put(told)
+            return
         if told.first <= head.sequence:
             # Part of it is behind us, so nothing in it says that the rest follows what we know: the reader's page will.
             self._wake.ring()
@@ -183,10 +194,13 @@ class Following:
 
     def _hand_on_rows(self, told: FactsTold) -> None:
         """Only while they are news: rows say how nodes stand after the last of their facts."""
-        head = self._head
-        is_news = head is not None and head.sequence == told.first + len(told.facts) - 1
-        if told.rows and is_news and self.follow.with_rows:
-            self._listener.take_rows(self.log, told.first + len(told.facts) - 1, told.rows)
+        head, last = self._head, told.first + len(told.facts) - 1
+        if head is None or head.sequence != last or not self.follow.with_rows or self._needs_image:
+            return
+        if told.rows or (self._wanted is not None and told.is_last and told.rows is not None):
+            self._listener.take_note(RowsTold(self.log, last, told.rows or b""))
+        elif self._wanted is not None and told.is_last:
+            self._start_again("rows_not_told")
 
     def _hear_head(self, told: HeadTold) -> None:
         self._told = max(self._told, told.sequence)
@@ -204,6 +218,8 @@ class Following:
             if told is None or self._is_unreadable:
                 return
             self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
+            if self._wanted is not None:
+                self._hand_on_rows(told)
 
     def _hand_on(
         self, first: int, facts: tuple[ToldFact, ...], hash_before: bytes, hash_after: bytes, term: int
@@ -214,7 +230,7 @@ class Following:
         if hash_before != head.hash:
             self._start_again("hash_does_not_chain")
             return
-        now = self._clock.now()
+        now, wanted = self._clock.now(), self._wanted
         try:
             known = [
                 Fact(
@@ -227,6 +243,7 @@ class Following:
                     now,
                 )
                 for index, told in enumerate(facts)
+                if wanted is None or begins_with(told.event, wanted)
             ]
         except CodecError as error:
             # A newer build wrote it: nothing can be folded past it, and the silence that follows says so.
@@ -235,7 +252,8 @@ class Following:
             return
         self._is_unreadable = False
         self._head = Head(self.log, head.log_id, max(term, head.term), first + len(facts) - 1, hash_after)
-        self._listener.take_facts(known)
+        if known:
+            self._listener.take_facts(known)
 
     def _start_again(self, why: str) -> None:
         """Another history than the one we know. A keeper has built facts of its own on that one, and goes no further."""
@@ -245,12 +263,27 @@ class Following:
             logger.error("other_history_refused", host=self._bus.name, log=self.log, why=why)
             return
         logger.warning("log_adopted_anew", host=self._bus.name, log=self.log, why=why)
-        self._needs_image = True
-        self._fetch = ImageFetch(self.log, self.follow.sections)
-        self._is_unreadable = False
         self._told = 0  # Of that history, which is none of ours any more.
         self._ahead.clear()
+        self._want_image(holds_back=self._wanted is not None)
+
+    def _want_image(self, *, holds_back: bool) -> None:
+        self._needs_image, self._holds_back = True, holds_back
+        self._fetch = ImageFetch(self.log, self.follow.sections)
+        self._is_unreadable = False
         self._wake.ring()
+
+    def follow_as(self, follow: Follow) -> None:
+        """Follow the log otherwise from now on. Who gets fewer facts goes on from here; who gets more needs an image."""
+        assert follow.log == self.log, follow
+        if follow == self.follow:
+            return
+        is_less = follow.facts is not None and self.follow.facts is None
+        self.follow, self._wanted = follow, _prefixes_of(follow)
+        if self._head is None or self._needs_image or not is_less:
+            self._want_image(holds_back=True)
+        else:
+            self._listener.take_note(RowsAlone(self.log))
 
     # Keeping up: one coroutine.
 
@@ -263,8 +296,13 @@ class Following:
                 self._watch_silence()
                 await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
                 continue
-            # 2. Read what was told and not heard, page after page.
+            # 2. Read what was told and not heard, page after page; or an image, where rows replace facts.
             if self._is_behind():
+                if self._wanted is not None:
+                    logger.info("rows_missing", host=self._bus.name, log=self.log)
+                    self.counts.gaps += 1
+                    self._want_image(holds_back=True)
+                    continue
                 if not await self._read():
                     self._watch_silence()
                     await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
@@ -306,7 +344,7 @@ class Following:
         """Go on fetching the image, and adopt it once it is there. False: try again, from what is there already."""
         fetch = self._fetch
         try:
-            while (wanted := fetch.wanted()) is not None:
+            while (wanted := self._wanted_by(fetch)) is not None:
                 answer = await self._ask(wanted)
                 if fetch is not self._fetch:
                     fetch = self._fetch  # What was fetched is of a history that is none of ours any more.
@@ -328,17 +366,30 @@ class Following:
         if known is not None and (head.log_id != known.log_id or head.term < known.term):
             self._refuse(head, known)
             return False
-        if not self._listener.adopt(self.log, image, head):
+        if not self._listener.adopt(self.log, image, head, has_rows_alone=self._wanted is not None):
             self.counts.refused += 1
             return False
         self.counts.images += 1
         self._head = head
         self._told = max(self._told, self._told_early.pop(head.log_id, 0))
         self._told_early.clear()
-        self._needs_image = self._is_silent = False
+        self._needs_image = self._holds_back = self._is_silent = False
         self._heard_at = self._clock.now()
         self._hand_on_what_was_ahead()
         return True
+
+    def _wanted_by(self, fetch: ImageFetch) -> Message | None:
+        """Return the next request. Where rows replace facts, the image must reach the first announcement that was kept."""
+        wanted = fetch.wanted()
+        head = fetch.head
+        if wanted is None and self._wanted is not None and head is not None:
+            missing = self._ahead.needed_before(head.sequence)
+            if not missing and not self._ahead:
+                missing = self._told
+            if missing > head.sequence:
+                fetch.read_on(missing)
+                wanted = fetch.wanted()
+        return wanted
 
     async def _read(self) -> bool:
         """One page of what was not heard. False: nobody answered, or nothing came of it."""
@@ -364,6 +415,10 @@ class Following:
     def close(self) -> None:
         """Let go of its timer."""
         self._wake.close()
+
+
+def _prefixes_of(follow: Follow) -> tuple[bytes, ...] | None:
+    return None if follow.facts is None else tag_prefixes(follow.facts)
 
 
 def _last_of(message: FactsTold | HeadTold) -> int:

@@ -18,20 +18,11 @@ from msgspec import Struct
 from bus.catalogue import KEEPER, STATUS
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
-from core.component import (
-    Component,
-    Decision,
-    ImageAdopted,
-    Images,
-    RowKeeper,
-    RowsTold,
-    State,
-)
+from core.component import Component, Decision, ImageAdopted, Images, Refollowing, RowKeeper, State
 from core.events.log import ClockAccepted, LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import Image
 from core.messages.base import (
-    BusBack,
     BusLost,
     Envelope,
     LogHeard,
@@ -41,15 +32,14 @@ from core.messages.base import (
     Refused,
     Woken,
 )
-from core.messages.logs import AcceptClock, ClockWord, HeadAnswer, HeadTold
+from core.messages.logs import AcceptClock, ClockWord, HeadAnswer
 from core.messages.units import UnitStatus
 from core.nouns.ids import LogName
-from core.nouns.instant import SECOND, Instant, after, earliest, seconds
+from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
 from core.nouns.limits import (
     FACT_BYTES_MAX,
     HEAD_INTERVAL,
     INBOX_MAX,
-    READ_TIMEOUT,
     SETTINGS,
     TAKEN_AT_ONCE_MAX,
     WOKEN_IN_A_ROW_MAX,
@@ -63,6 +53,7 @@ from runtime.keeping.clock_guard import ClockGuard
 from runtime.keeping.log_dependencies import cited_by, known_of
 from runtime.keeping.single_keeper import ensure_no_other
 from runtime.purity import check_purity
+from runtime.status.bus_watch import watch_bus
 from runtime.status.put_aside import Suspects
 from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
@@ -115,12 +106,15 @@ class Host(Generic[State]):
         self._doer = doer
         self._teller = Teller(component.name, bus, self.counts, doer)
         self._row_keeper = component if isinstance(component, RowKeeper) else None
+        self._refollowing = component if isinstance(component, Refollowing) else None
+        self._follows = component.follows
         self._decides_twice = decides_twice
         self.suspects = suspects if suspects is not None else Suspects(None, "", clock.now)
         self._term = kept.log.head.term + 1 if kept else 0
         self.sequence = kept.log.head.sequence if kept else 0
         """Of the newest fact decided; what is durable may be behind it."""
-        self._inbox: deque[tuple[Parcel, str] | list[Fact]] = deque()
+        self._inbox: deque[tuple[Parcel, str, Instant] | list[Fact]] = deque()
+        """Messages, each with the address of its answer and the time of its arrival, and facts."""
         self._early: dict[LogName, tuple[Image, int]] = {}
         self._wake = Wake(clock)
         self._hears = frozenset(component.hears)
@@ -153,7 +147,7 @@ class Host(Generic[State]):
         if self._kept is not None:
             tasks.append((f"{name}/appending", self._append_forever()))
         if BusLost in self._hears:
-            tasks.append((f"{name}/bus", self._watch_bus()))
+            tasks.append((f"{name}/bus", watch_bus(self.bus, self.notice)))
         return tasks
 
     def close(self) -> None:
@@ -194,12 +188,12 @@ class Host(Generic[State]):
         if len(self._inbox) >= INBOX_MAX and not isinstance(parcel.message, Notice):
             self.counts.inbox_lost += 1
             return
-        self._inbox.append((parcel, reply_to))
+        self._inbox.append((parcel, reply_to, self.clock.now()))
         self._wake.ring()
 
     # Following (Listener).
 
-    def adopt(self, log: LogName, image: Image, head: Head) -> bool:
+    def adopt(self, log: LogName, image: Image, head: Head, *, has_rows_alone: bool = False) -> bool:
         """An image is adopted unless it is shorter than what our own log rests on: then it is a copy of an older file."""
         known = known_of(self._kept.image if self._kept else None, log)
         if head.sequence < known:
@@ -214,8 +208,7 @@ class Host(Generic[State]):
             self._wake.ring()
         else:
             # What was taken before belongs to the history before; it is folded first, and the image replaces it.
-            note = ImageAdopted(log, image, head.sequence)
-            self._inbox.append([Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, note)])
+            self._inbox.append([self._fact_of(ImageAdopted(log, image, head.sequence, has_rows_alone))])
             self.notice(LogHeard(log))
         return True
 
@@ -241,12 +234,13 @@ class Host(Generic[State]):
         if due is not None and (self._sleeps_until is None or due < self._sleeps_until):
             self._wake.ring()
 
-    def take_rows(self, log: LogName, sequence: int, rows: bytes) -> None:
-        """What the facts just taken made of the nodes that they changed."""
+    def take_note(self, note: Note) -> None:
+        """What is to be known beside the facts just taken."""
         if self.state is not None:
-            self.take_facts(
-                [Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, RowsTold(log, sequence, rows))]
-            )
+            self.take_facts([self._fact_of(note)])
+
+    def _fact_of(self, note: Note) -> Fact:
+        return Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, note)
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         """A followed log's keeper fell silent, or is heard again."""
@@ -368,10 +362,22 @@ class Host(Generic[State]):
             else:
                 self._handle(*item, now)
         self._wake_component(now)
+        self._follow_as_wanted()
         if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
             self._say_head(now)
 
-    def _handle(self, parcel: Parcel, reply_to: str, now: Instant) -> None:
+    def _follow_as_wanted(self) -> None:
+        """Let a component change how it follows."""
+        if (
+            self._refollowing is None
+            or (follows := self._refollowing.follows_now(self.state)) is self._follows
+        ):
+            return
+        self._follows = follows
+        for following, follow in zip(self._followings, follows, strict=True):
+            following.follow_as(follow)
+
+    def _handle(self, parcel: Parcel, reply_to: str, arrived: Instant, now: Instant) -> None:
         """Decide a message, or the part whose like has not made the component fail before (runtime/status/put_aside.py)."""
         suspects, message = self.suspects, parcel.message
         handed = None if suspects.is_empty else suspects.hand(message)
@@ -381,7 +387,9 @@ class Host(Generic[State]):
                 return
             message = handed.message
         try:
-            decision = self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+            waited = Nanoseconds(max(0, now - arrived))
+            envelope = Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant, waited)
+            decision = self._decide(envelope)
         except Exception as error:
             suspects.blame(parcel.message, error, handed)
             raise
@@ -445,15 +453,6 @@ class Host(Generic[State]):
                 fact = Fact(log, self.sequence, now, envelope.id, envelope.sender, event, now)
             self.state = self.component.evolve(self.state, fact)
 
-    async def _watch_bus(self) -> None:
-        """Tell a component that counts others' silence whether its own words come back."""
-        is_well = True
-        while True:
-            was_well, is_well = is_well, await self.bus.round_trip(READ_TIMEOUT)
-            if is_well != was_well:
-                self.notice(BusBack() if is_well else BusLost())
-            await asyncio.sleep(HEAD_INTERVAL / SECOND)
-
     # Remembering and telling.
 
     async def _append_forever(self) -> None:
@@ -483,20 +482,17 @@ class Host(Generic[State]):
             for item in outgoing:
                 self._teller.tell(item)
 
-    def _packed_rows(self, rows: list[Row]) -> bytes:
+    def _packed_rows(self, rows: list[Row]) -> bytes | None:
         """As the nodes are after the last of these facts, which is the last one evolved."""
         if not rows or self._row_keeper is None:
             return b""
         return self._row_keeper.packed_rows(self.state, rows[0].sequence)
 
-    def _announce(self, rows: list[Row], before: Head, head: Head, packed: bytes) -> None:
-        """Tell a durable batch, in parts if it is large."""
+    def _announce(self, rows: list[Row], before: Head, head: Head, packed: bytes | None) -> None:
         self._told_at = self.clock.now()
-        for told in announcements(rows, before, head, self._term, packed):
-            self._teller.say(told, "")
+        self._teller.announce(announcements(rows, before, head, self._term, packed))
 
     def _say_head(self, now: Instant) -> None:
         assert self._kept is not None
         self._told_at = now
-        head = self._kept.log.head
-        self._teller.say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")
+        self._teller.say_head(self._kept.log.head, self._term)

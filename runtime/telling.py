@@ -15,7 +15,7 @@ from core.codec import Parcel
 from core.component import Effect
 from core.fact import Head
 from core.messages.base import Answer, Message, Refused
-from core.messages.logs import FactsTold, ToldFact
+from core.messages.logs import FactsTold, HeadTold, ToldFact
 from core.nouns.instant import Instant
 from core.nouns.limits import TOLD_BYTES_MAX
 from core.nouns.reasons import Reason, sentence
@@ -82,6 +82,15 @@ class Teller:
             for effect in outgoing.effects:
                 self._doer.begin(effect)
 
+    def say_head(self, head: Head, term: int) -> None:
+        """Say how far the log has come."""
+        self.say(HeadTold(head.log, head.log_id, term, head.sequence, head.hash))
+
+    def announce(self, parts: Iterable[FactsTold]) -> None:
+        """Tell a durable batch, in parts if it is large."""
+        for told in parts:
+            self.say(told)
+
     def say(self, message: Message, reply_to: str = "") -> None:
         """Say one message."""
         try:
@@ -120,10 +129,13 @@ class Teller:
             self.say(hold)
 
 
-def announcements(rows: list[Row], before: Head, head: Head, term: int, packed: bytes) -> Iterator[FactsTold]:
+def announcements(
+    rows: list[Row], before: Head, head: Head, term: int, packed: bytes | None
+) -> Iterator[FactsTold]:
     """What a keeper tells of a batch. The packed node rows go beside its last part, if there is room for them."""
     for part, hash_before, hash_after in _parts(rows, before, head):
-        beside = packed if part[-1] is rows[-1] and len(packed) <= TOLD_BYTES_MAX else b""
+        is_last = part[-1] is rows[-1]
+        beside = packed if is_last and packed is not None and len(packed) <= TOLD_BYTES_MAX else None
         yield FactsTold(
             log=head.log,
             log_id=head.log_id,
@@ -133,6 +145,7 @@ def announcements(rows: list[Row], before: Head, head: Head, term: int, packed: 
             hash_after=hash_after,
             facts=tuple(ToldFact(Instant(row.at), row.cause, row.actor, row.event) for row in part),
             rows=beside,
+            is_last=is_last,
         )
 
 

@@ -35,6 +35,7 @@ DURATIONS: dict[str, Duration] = {
     "ack_latency": Duration(2),
     "agent": Duration(2),
     "agent_growth": Duration(1),
+    "agents_scale": Duration(5, "--scale 0.4", 3),
     "allocation": Duration(500, "--seeds 1 --hours 8", 4),
     "backfill": Duration(4),
     "boot": Duration(4),

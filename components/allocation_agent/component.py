@@ -9,58 +9,76 @@ the agent declines the award and names the last conflict.
 components/allocation_agent/relocations.py finds new nodes for independent tasks of running attempts.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from components.allocation_agent.guests import abstention_beside
-from components.allocation_agent.relocations import (
-    TaskPlaces,
+from components.allocation_agent.partitions import (
+    NOTHING_FOUND,
+    before_search,
+    can_serve,
+    choice_for,
+    figures_of,
+    search,
+    take_in_all,
 )
+from components.allocation_agent.relocations import TaskPlaces
 from components.allocation_agent.reservation_search import at_best, found_for, prospect_for
 from components.allocation_agent.state import (
     AgentState,
     BidClosed,
-    BidMade,
     BidWon,
     ClaimClosed,
     ClaimMade,
     ClaimSaidAgain,
     Conflicted,
+    Counted,
     Learnt,
     OpenClaim,
     Present,
+    PutAside,
+    Served,
 )
+from components.allocation_agent.views import bid_for, claim_for, view_by_rows, view_of
 from core.component import NOTHING, Decision, Follow, Images
 from core.fact import NO_LOG, Fact, Note
 from core.images import RegionImage
-from core.messages.agents import AgentPresent, BidSettled, ClaimAnswered, FindBid, PlaceAward, PresenceWanted
+from core.messages.agents import (
+    AgentPresent,
+    AwardHandedBack,
+    BidSettled,
+    ClaimAnswered,
+    FindBid,
+    PlaceAward,
+    PresenceWanted,
+    RequestHandedBack,
+)
 from core.messages.base import Envelope, Message, Woken
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.control import PlaceTasks, RevisionAnswered
-from core.messages.queue import Abstention, Bid
+from core.messages.queue import Abstention
 from core.messages.store import DeclineAward, SubmitClaim
-from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, WorkloadId, region_log
-from core.nouns.instant import Instant, after, earliest
+from core.nouns.agents import Turn
+from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, region_log
+from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (
     CLAIM_SPAN,
-    CLAIM_TRIES_MAX,
     CLASSES_FRESH,
     CONFLICT_NODES_MAX,
     PREEMPTION_RETRY,
-    VIEW_ROWS_MAX,
 )
-from core.nouns.placement import SEARCH, Claim, Spread, View, takings_of
+from core.nouns.placement import Claim, Spread, View
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
-from core.placing.answers.bids import score
 from core.placing.answers.refusals import no_bid
 from core.placing.answers.shortages import Scarce, scarce_for
+from core.placing.believed import WANTED, Believed
 from core.placing.diagnosis.infeasible import EmptyRegion
 from core.placing.pick.nodes import Choice
 from core.placing.placer import SECTIONS, Found
-from core.placing.pool_set import Asker
+from core.placing.pool_set import Asker, asker_of
 from core.placing.preemption.victims import spared_for
+from core.rules.agents.full import needs_full
 
 
 class AllocationAgent:
@@ -84,6 +102,7 @@ class AllocationAgent:
         self.noun = "agent"
         self.scope = (region, agent)
         self.follows = (Follow(region_log(region), SECTIONS, with_rows=True),)
+        self._follows_rows = (Follow(region_log(region), SECTIONS, with_rows=True, facts=WANTED),)
         self._deciders: dict[type[Message], Callable[[AgentState, Envelope], Decision]] = {
             Woken: self._woken,
             FindBid: self._find_bid,
@@ -95,6 +114,10 @@ class AllocationAgent:
             PresenceWanted: self._presence_wanted,
         }
 
+    def follows_now(self, state: AgentState) -> tuple[Follow, ...]:
+        """Return how the region's log is to be followed: all facts, or few facts and the rows."""
+        return self._follows_rows if state.has_rows_alone else self.follows
+
     def initial(self, images: Images) -> AgentState:
         """Return the state with the view of the region's image, without bids and claims."""
         state = AgentState(images.at)
@@ -105,6 +128,8 @@ class AllocationAgent:
 
     def due(self, state: AgentState) -> Instant | None:
         """Return the earliest of the next beat, the end of the oldest bid or revision, and the next claim to repeat or retry."""
+        if can_serve(state):
+            return state.waiting[0].since
         caught_up = (since for _, since in _caught_up(state))
         revisions_due = state.revisions.due(state.sequence)
         return earliest(
@@ -137,7 +162,12 @@ class AllocationAgent:
         request = asked.request
         if request.auction in state.bids:
             return NOTHING
-        choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes, state.window.best)
+        first = before_search(state, asked, asked.turn, envelope)
+        if first is not None:
+            return first
+        choice = choice_for(state, f"{request.auction}.{self.agent}", asked.turn)
+        if state.believed is not None:
+            return self._bid_by_rows(state, state.believed, asked, choice, envelope)
         found, asker = found_for(state, request, choice, envelope.at)
         if found is Reason.NO_HOST:
             said = abstention_beside(
@@ -146,20 +176,32 @@ class AllocationAgent:
             return Decision(messages=(said,))
         if isinstance(found, Reason):
             return self._abstain(state, request, asker, choice, found, envelope.at)
-        view = self._view(state, request.jobs, choice, asker, found)
-        bid = Bid(
-            self.region,
-            self.agent,
-            request.workload,
-            request.auction,
-            score(state.placer.pools, found, envelope.at, state.image.preemption.settings.score),
-            found.spreads,
-            found.victim_keys,
-            view,
-        )
-        needs = tuple(takings_of(request.jobs, found.spreads, request.beside))
-        made = BidMade(request.auction, request.workload, needs, found.victim_keys, request.held_for)
-        return Decision(events=(made,), messages=(bid,))
+        view = view_of(state, request.jobs, choice, asker, found)
+        return self._bid(state, request, found, view, envelope.at)
+
+    def _bid(
+        self, state: AgentState, request: SolicitBid, found: Found, view: View, now: Instant, *notes: Note
+    ) -> Decision:
+        bid, made = bid_for(self.region, self.agent, state, request, found, view, now)
+        return Decision(events=(made, *notes), messages=(bid,))
+
+    def _bid_by_rows(
+        self, state: AgentState, believed: Believed, asked: FindBid, choice: Choice, envelope: Envelope
+    ) -> Decision:
+        """Bid for a place that rows alone show, or hand the request back."""
+        request, back = asked.request, RequestHandedBack(self.region, self.agent, asked.request)
+        if needs_full(request) or request.wants_prospect or request.spares_all:
+            return Decision((Counted(envelope.waited, is_handed_back=True),), (back,))
+        asker = asker_of(request, envelope.at)
+        searched = search(state, believed, request.jobs, asker, choice, envelope.waited)
+        if searched.wants_all:
+            since = Instant(envelope.at - envelope.waited)
+            return Decision((take_in_all(believed), PutAside(asked, since)))
+        if searched.found is None:
+            return Decision((Counted(envelope.waited, is_handed_back=True),), (back,))
+        view = view_by_rows(state, believed, choice, asker, searched)
+        counted = Counted(envelope.waited, quality_permille=searched.quality_permille)
+        return self._bid(state, request, searched.found, view, envelope.at, counted)
 
     def _abstain(
         self,
@@ -205,83 +247,54 @@ class AllocationAgent:
         capacity = state.image.capacity
         if key in state.claims or capacity.holding(*key) is not None or capacity.promise(*key) is not None:
             return NOTHING
-        spreads, victims = award.spreads, award.victims
-        view = award.view
-        if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
-            seed = f"{award.workload}.{award.epoch}.{self.agent}.1"
-            choice = Choice(seed, asked.stripe, asked.stripes, state.window.best)
-            found, asker = found_for(state, award, choice, envelope.at)
-            if isinstance(found, Reason):
-                return self._give_back(award.workload, award.epoch, award.award_sequence, found)
-            spreads, victims = found.spreads, found.victim_keys
-            view = self._view(state, award.jobs, choice, asker, found)
+        first = before_search(state, asked, asked.turn, envelope)
+        if first is not None:
+            return first
+        if award.spreads and max(max(spread.nodes) for spread in award.spreads) < len(capacity.node_type):
+            return self._claimed(award, award.spreads, award.victims, award.view)
+        choice = choice_for(state, f"{award.workload}.{award.epoch}.{self.agent}.1", asked.turn)
+        if state.believed is not None:
+            return self._place_by_rows(state, state.believed, asked, choice, envelope)
+        found, asker = found_for(state, award, choice, envelope.at)
+        if isinstance(found, Reason):
+            # If the message is lost, the queue's repeated award causes another.
+            key_and_award = (award.workload, award.epoch, award.award_sequence)
+            return Decision(messages=(DeclineAward(self.region, *key_and_award, found),))
+        view = view_of(state, award.jobs, choice, asker, found)
+        return self._claimed(award, found.spreads, found.victim_keys, view)
+
+    def _place_by_rows(
+        self, state: AgentState, believed: Believed, asked: PlaceAward, choice: Choice, envelope: Envelope
+    ) -> Decision:
+        """Claim a place that rows alone show, or hand the award back."""
+        award, asker = asked.award, asker_of(asked.award, envelope.at)
+        searched = NOTHING_FOUND
+        if not needs_full(award, award.victims):
+            searched = search(state, believed, award.jobs, asker, choice, envelope.waited)
+        if searched.wants_all:
+            since = Instant(envelope.at - envelope.waited)
+            return Decision((take_in_all(believed), PutAside(asked, since)))
+        counted = Counted(envelope.waited, searched.found is None, searched.quality_permille)
+        if searched.found is None:
+            return Decision((counted,), (AwardHandedBack(self.region, self.agent, award),))
+        view = view_by_rows(state, believed, choice, asker, searched)
+        return self._claimed(award, searched.found.spreads, (), view, counted)
+
+    def _claimed(
+        self,
+        award: ExecuteAward,
+        spreads: tuple[Spread, ...],
+        victims: tuple[AttemptKey, ...],
+        view: View,
+        *notes: Note,
+    ) -> Decision:
         claim = self._claim(award, spreads, victims, view)
-        return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
+        return Decision((ClaimMade(claim, 1, award=award), *notes), (SubmitClaim(self.region, claim),))
 
     def _claim(
         self, award: ExecuteAward, spreads: tuple[Spread, ...], victims: tuple[AttemptKey, ...], view: View
     ) -> Claim:
-        return Claim(
-            claim=ClaimId(f"{award.workload}.{award.epoch}.{self.agent}.1"),
-            region=self.region,
-            agent=self.agent,
-            workload=award.workload,
-            epoch=award.epoch,
-            award_sequence=award.award_sequence,
-            priority=award.priority,
-            kind=award.kind,
-            jobs=award.jobs,
-            spreads=spreads,
-            view=view,
-            victims=victims,
-            resume_epoch=award.resume_epoch,
-            resume_step=award.resume_step,
-            grace=award.grace,
-            max_duration=award.max_duration,
-            tenant=award.tenant,
-            control=award.control,
-            spec_revision=award.spec_revision,
-            failures_max=award.failures_max,
-            is_healing=award.is_healing,
-            is_incremental=award.is_incremental,
-            standing_revision=award.standing_revision,
-            run_min=award.run_min,
-            beside=award.beside,
-        )
-
-    def _view(
-        self,
-        state: AgentState,
-        jobs: tuple[JobSpec, ...],
-        choice: Choice,
-        asker: Asker,
-        found: Found,
-        without: Iterable[object] = (),
-    ) -> View:
-        """Return the view from which a choice was made: the log's sequence, and all knowledge beside the log."""
-        open_bids = tuple(bid.workload for bid in state.bids.values())
-        rows = state.overlay.rows(state.image.capacity, without)
-        owners = state.placer.owners_beside(jobs, without)
-        spared = sorted(state.overlay.victims(without))
-        return View(
-            state.sequence,
-            open_bids,
-            tuple(state.claims),
-            rows[:VIEW_ROWS_MAX],
-            choice.seed,
-            choice.stripe,
-            choice.stripes,
-            choice.best,
-            is_whole=max(len(rows), len(owners), len(spared)) <= VIEW_ROWS_MAX,
-            settings_revision=state.image.pools.revision,
-            search=SEARCH,
-            owners=owners[:VIEW_ROWS_MAX],
-            prices_revision=state.image.prices.revision,
-            barred=asker.barred,
-            at=asker.at,
-            is_as_reserved=found.is_as_reserved,
-            spared=tuple(spared[:VIEW_ROWS_MAX]),
-        )
+        return claim_for(self.region, self.agent, award, spreads, victims, view)
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
         answer = envelope.message
@@ -304,11 +317,15 @@ class AllocationAgent:
         nodes = tuple(row.node for row in answer.rows)
         met = replace(open_claim, conflict=answer.reason, nodes=nodes)
         is_late = after(open_claim.since, CLAIM_SPAN) <= envelope.at
-        if open_claim.tries >= CLAIM_TRIES_MAX or is_late:
+        if open_claim.tries >= state.image.agents.settings.tries or is_late:
             return self._give_up(met, Reason.CONFLICTS_EXHAUSTED, learnt)
         if key in state.conflicted:
             # The claim already waits for its view. If each repeated answer deferred that, a lagging view would never catch up.
             return Decision(events=(learnt,))
+        if state.believed is not None:
+            # The answer has the rows, and newer ones of their partition may be long in coming.
+            again = Conflicted(key, state.sequence, answer.reason, nodes)
+            return Decision(events=(learnt, again)) if nodes else self._hand_back(met)
         if answer.sequence > state.sequence:
             return Decision(events=(learnt, Conflicted(key, answer.sequence, answer.reason, nodes)))
         return self._try_again(state, met, envelope.at)
@@ -321,18 +338,54 @@ class AllocationAgent:
         seed = f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"
         choice = Choice(seed, claim.view.stripe, claim.view.stripes, state.window.best)
         own = (("claim", key), ("revision", key))
+        if state.believed is not None:
+            return self._try_by_rows(state, state.believed, open_claim, choice, now, own)
         found, asker = found_for(state, claim, choice, now, own)
         if isinstance(found, Reason):
             return self._give_up(open_claim, found)
+        return self._claim_again(open_claim, found, view_of(state, claim.jobs, choice, asker, found, own))
+
+    def _try_by_rows(
+        self,
+        state: AgentState,
+        believed: Believed,
+        open_claim: OpenClaim,
+        choice: Choice,
+        now: Instant,
+        own: tuple[object, ...],
+    ) -> Decision:
+        """Search again by rows alone, and claim; without a place, hand the award back to the broker."""
+        claim = open_claim.claim
+        asker = asker_of(claim, now)
+        waited = Nanoseconds(now - open_claim.since)
+        searched = search(state, believed, claim.jobs, asker, choice, waited, own)
+        if searched.wants_all:
+            return Decision(events=(take_in_all(believed),))
+        if searched.found is None or needs_full(claim, claim.victims):
+            return self._hand_back(open_claim)
+        view = view_by_rows(state, believed, choice, asker, searched, own)
+        counted = Counted(waited, quality_permille=searched.quality_permille)
+        return self._claim_again(open_claim, searched.found, view, counted)
+
+    def _hand_back(self, open_claim: OpenClaim) -> Decision:
+        """Return the award of a claim to the broker, which gives the award to a full agent."""
+        key = (open_claim.claim.workload, open_claim.claim.epoch)
+        if open_claim.award is None:
+            return self._give_up(open_claim, Reason.CONFLICTS_EXHAUSTED)
+        back = AwardHandedBack(self.region, self.agent, replace(open_claim.award, spreads=()))
+        return Decision((ClaimClosed(key), Counted(is_handed_back=True)), (back,))
+
+    def _claim_again(self, open_claim: OpenClaim, found: Found, view: View, *notes: Note) -> Decision:
+        claim, tries = open_claim.claim, open_claim.tries + 1
         again = replace(
             claim,
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
             spreads=found.spreads,
             victims=found.victim_keys,
-            view=self._view(state, claim.jobs, choice, asker, found, own),
+            view=view,
         )
         made = ClaimMade(again, tries, open_claim.conflict, open_claim.nodes)
-        return Decision(events=(made,), messages=(SubmitClaim(self.region, again),))
+        return Decision(events=(made, *notes), messages=(SubmitClaim(self.region, again),))
 
     def _give_up(self, open_claim: OpenClaim, reason: Reason, *learnt: Learnt) -> Decision:
         claim = open_claim.claim
@@ -342,10 +395,6 @@ class AllocationAgent:
             self.region, *key, claim.award_sequence, reason, open_claim.tries, open_claim.conflict, nodes
         )
         return Decision((*learnt, ClaimClosed(key)), (back,))
-
-    def _give_back(self, workload: WorkloadId, epoch: int, award_sequence: int, reason: Reason) -> Decision:
-        """Decline an award that has no claim. If the message is lost, the queue's repeated award causes another."""
-        return Decision(messages=(DeclineAward(self.region, workload, epoch, award_sequence, reason),))
 
     def _bid_settled(self, state: AgentState, envelope: Envelope) -> Decision:
         settled = envelope.message
@@ -359,7 +408,8 @@ class AllocationAgent:
     def _place_tasks(self, state: AgentState, envelope: Envelope) -> Decision:
         asked = envelope.message
         assert isinstance(asked, PlaceTasks)
-        return self._places(state, envelope.at).place(asked)
+        first = before_search(state, asked, Turn(), envelope)
+        return first if first is not None else self._places(state, envelope.at).place(asked)
 
     def _revision_answered(self, state: AgentState, envelope: Envelope) -> Decision:
         answer = envelope.message
@@ -377,9 +427,20 @@ class AllocationAgent:
     # Time.
 
     def _presence_wanted(self, state: AgentState, envelope: Envelope) -> Decision:
-        return Decision(events=(Present(),), messages=(AgentPresent(self.region, self.agent),))
+        said = AgentPresent(self.region, self.agent, figures_of(state, envelope.at))
+        return Decision(events=(Present(),), messages=(said,))
+
+    def _serve(self, state: AgentState, now: Instant) -> Decision:
+        """Decide the first request that waited for rows or an image."""
+        first = state.waiting[0]
+        waited = Nanoseconds(max(0, now - first.since))
+        envelope = Envelope(first.request, self.name, f"{self.name}.waited", now, waited=waited)
+        decision = self._deciders[type(first.request)](state, envelope)
+        return Decision((Served(), *decision.events), decision.messages)
 
     def _woken(self, state: AgentState, envelope: Envelope) -> Decision:
+        if can_serve(state):
+            return self._serve(state, envelope.at)
         for key, _ in _caught_up(state):
             # One at a time: the next search must see this claim.
             return self._try_again(state, state.claims[key], envelope.at)
@@ -402,7 +463,7 @@ class AllocationAgent:
         if state.present_at <= now:
             state.placer.refresh_classes(CLASSES_FRESH)
             events.append(Present())
-            messages.append(AgentPresent(self.region, self.agent))
+            messages.append(AgentPresent(self.region, self.agent, figures_of(state, now)))
         return Decision(tuple(events), tuple(messages))
 
 

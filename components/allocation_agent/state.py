@@ -1,8 +1,10 @@
 """The memory of an allocation agent: the region's image and an index of it, open bids and claims, and learnt rows."""
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from components.allocation_agent.relocations import (
     OpenRevisions,
@@ -10,8 +12,10 @@ from components.allocation_agent.relocations import (
     RevisionConflicted,
     RevisionMade,
 )
+from components.allocation_agent.tally import Tally
 from core.agenda import Agenda
-from core.component import ImageAdopted, RowsTold
+from core.component import ImageAdopted, RowsAlone, RowsTold
+from core.events.agents import AgentsSet
 from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
@@ -20,20 +24,29 @@ from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
 from core.images.pairs import partner_of
+from core.messages.agents import FindBid, PlaceAward
+from core.messages.broker import ExecuteAward
+from core.messages.control import PlaceTasks
+from core.nouns.agents import Turn
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SPAN, CLAIM_SAY_AGAIN, OPEN_BID_SPAN, PRESENCE_INTERVAL
 from core.nouns.placement import Claim, NodeRow, takings_of
 from core.nouns.quantities import Amount
+from core.placing.believed import Believed, reduced
 from core.placing.diagnosis.infeasible import EmptyRegion
 from core.placing.index.overlay import Overlay
 from core.placing.index.owners import OF_OWNERS, Entries, entries_of
 from core.placing.pick.conflict_window import ConflictWindow
 from core.placing.placer import SECTIONS, Placer
 from core.placing.preemption.victim_index import OF_VICTIMS
+from core.placing.strategies.adaptive import is_late_after
 from core.rows import unpack_rows
 from core.rules.placement.tenant_isolation import code_of
 from core.touched import touched_by
+
+Waiting = FindBid | PlaceAward | PlaceTasks
+"""Requests that an agent may put aside for a moment."""
 
 
 class BidMade(Note, frozen=True):
@@ -69,6 +82,8 @@ class ClaimMade(Note, frozen=True):
     """Reason of the previous try's conflict; empty on the first try."""
     nodes: tuple[int, ...] = ()
     """Nodes of that conflict."""
+    award: ExecuteAward | None = None
+    """The award, of the first try."""
 
 
 class ClaimSaidAgain(Note, frozen=True):
@@ -108,6 +123,41 @@ class Present(Note, frozen=True):
     """The agent reported its presence to the broker."""
 
 
+class TakenIn(Note, frozen=True):
+    """Rows of these partitions that were held back are taken in."""
+
+    partitions: tuple[int, ...]
+    turn: Turn | None = None
+    """The turn for which they were wanted; None: for a search of the whole region."""
+
+
+class PutAside(Note, frozen=True):
+    """A request waits until rows are taken in, or an image is adopted."""
+
+    request: Waiting
+    since: Instant
+    """When it arrived."""
+
+
+class Served(Note, frozen=True):
+    """The first request that waited was decided."""
+
+
+class ViewWanted(Note, frozen=True):
+    """From now on the agent is to fold every fact, or to take in rows alone."""
+
+    has_rows_alone: bool
+
+
+class Counted(Note, frozen=True):
+    """A request was decided, for the figures of a beat."""
+
+    waited: Nanoseconds = Nanoseconds(0)
+    is_handed_back: bool = False
+    quality_permille: int = -1
+    """Of the place that was found in a partition; -1: none was."""
+
+
 class OpenBid(Struct):
     """A bid that may still win, or that has won."""
 
@@ -125,6 +175,8 @@ class OpenClaim(Struct):
     conflict: str = ""
     nodes: tuple[int, ...] = ()
     """Nodes of the newest conflict."""
+    award: ExecuteAward | None = None
+    """To be handed back if no partition has a place."""
 
 
 class CatchUp(Struct, frozen=True):
@@ -135,10 +187,24 @@ class CatchUp(Struct, frozen=True):
 
 
 class AgentState:
-    """The region's image, an index of it, and the agent's open bids, claims and revisions."""
+    """The region's image, an index of it, and the agent's open bids, claims and revisions.
+
+    An agent that takes in rows alone has a reduced image (core/placing/believed.py).
+    """
 
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty(SECTIONS)
+        self.believed: Believed | None = None
+        """The rows that were taken in and those that are held back; None: the agent folds every fact."""
+        self.has_rows_alone = False
+        """Whether the agent wants to take in rows alone, which it does once `believed` is there."""
+        self.waiting: deque[PutAside] = deque()
+        """Requests that wait for rows or an image, the first to come first."""
+        self.granted: dict[AttemptKey, int] = {}
+        """Claims whose capacity counts as taken until rows of a later sequence are taken in, each with the sequence of its grant."""
+        self.tally = Tally()
+        self.is_late = False
+        """Whether requests have waited for long (core/placing/strategies/adaptive.py)."""
         self.sequence = 0
         self.overlay = Overlay()
         self.placer = Placer.of(self.image, self.overlay)
@@ -171,6 +237,12 @@ class AgentState:
 
     def fold(self, fact: Fact) -> None:
         """Fold one fact of the region."""
+        if self.believed is not None:
+            self.believed.fold(fact)
+            if isinstance(fact.event, NodesJoined):
+                self.placer.touch((), joined=True)
+            self._touch_settings(fact.event)
+            return
         touched = touched_by(self.image.capacity, fact)
         partner = self._partner(fact.event)
         self.image.fold(fact)
@@ -182,16 +254,21 @@ class AgentState:
             self.placer.victims.settle(fact.event.workload, fact.event.epoch)
             if partner is not None:
                 self.placer.victims.settle(*partner)
-        if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
-            self.placer.touch_plans()
-        elif isinstance(fact.event, PoolChanged):
-            self.placer.touch_pool(fact.event.pool)
-        elif isinstance(fact.event, PricesSet):
-            self.placer.touch_prices()
-        elif isinstance(fact.event, (StartReserved, StartUnreserved, ClaimGranted)):
+        self._touch_settings(fact.event)
+        if isinstance(fact.event, (StartReserved, StartUnreserved, ClaimGranted)):
             self.placer.touch_starts()
         self._settle(fact.event)
         self._unlearn()
+
+    def _touch_settings(self, event: Event | Note) -> None:
+        if isinstance(event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
+            self.placer.touch_plans()
+        elif isinstance(event, PoolChanged):
+            self.placer.touch_pool(event.pool)
+        elif isinstance(event, PricesSet):
+            self.placer.touch_prices()
+        elif isinstance(event, AgentsSet):
+            self.placer.touch_agents()
 
     def _partner(self, event: Event | Note) -> AttemptKey | None:
         """Return the attempt of which an event makes or dissolves a pair, beside the one that the event names; ask before it is folded."""
@@ -215,12 +292,15 @@ class AgentState:
                 self.bids.pop(auction, None)
                 self.bids_due.drop(auction)
                 self.give_back(("bid", auction))
-            case ClaimMade(claim, tries, conflict, nodes):
+            case ClaimMade(claim, tries, conflict, nodes, award):
                 key = (claim.workload, claim.epoch)
                 self._close_bids_of(claim.workload)
                 known = self.claims.get(key)
                 since = known.since if known is not None else fact.at
-                self.claims[key] = OpenClaim(claim, tries, since, conflict, nodes)
+                award = award or (known.award if known is not None else None)
+                self.claims[key] = OpenClaim(claim, tries, since, conflict, nodes, award)
+                self.granted.pop(key, None)
+                self.tally.claimed(is_again=tries > 1)
                 if tries > 1:
                     self.window.heard(is_conflict=True)
                 if self.image.capacity.holding(*key) is None:
@@ -235,7 +315,10 @@ class AgentState:
                     self.window.heard(is_conflict=False)
                 self.claims.pop(key, None)
                 self.claims_due.drop(key)
-                if self.sequence > sequence or self._shows(key):
+                if self.believed is not None and is_granted:
+                    self.granted[key] = sequence
+                    self._count_granted((key,))
+                elif self.sequence > sequence or self._shows(key):
                     self.give_back(("claim", key))
                 self.conflicted.pop(key, None)
             case Conflicted(key, sequence, conflict, nodes):
@@ -247,17 +330,94 @@ class AgentState:
             case Learnt(rows, sequence):
                 learnt = self.overlay.learnt
                 for row in rows:
-                    if sequence > self.sequence and sequence >= learnt.get(row.node, (row, 0))[1]:
-                        learnt[row.node] = (row, sequence)
+                    is_news = sequence > self._sequence_of(row.node)
+                    if is_news and sequence >= learnt.get(row.node, (row, 0))[1]:
+                        learnt[row.node] = (self._as_seen(row), sequence)
                         self.placer.touch((row.node,))
             case Present():
                 self.present_at = after(fact.at, PRESENCE_INTERVAL)
+                self.tally.begin_beat()
+            case _:
+                self._note_of_rows(fact)
+
+    def _note_of_rows(self, fact: Fact) -> None:
+        """Fold one note about rows, the image, or requests that wait."""
+        match fact.event:
+            case PutAside():
+                self.waiting.append(fact.event)
+            case Served():
+                self.waiting.popleft()
+            case Counted(waited, is_handed_back, quality):
+                self.tally.decided(waited, quality, is_handed_back=is_handed_back)
+                self.is_late = is_late_after(waited, was_late=self.is_late)
+            case ViewWanted(has_rows_alone):
+                self.has_rows_alone = has_rows_alone
+            case TakenIn(partitions, turn):
+                self._take_in(partitions, turn, fact.at)
+            case RowsAlone():
+                self._reduce(self.image, fact.at)
             case RowsTold(_, sequence, rows):
-                if sequence == self.sequence:
-                    self.placer.put_rows(unpack_rows(rows))
-            case ImageAdopted(_, image, sequence):
+                if self.believed is not None:
+                    self.believed.tell(sequence, [(*row,) for row in unpack_rows(rows).tolist()])
+                    self.sequence = sequence
+                elif sequence == self.sequence:
+                    self.placer.put_rows(unpack_rows(rows).tolist())
+            case ImageAdopted(_, image, sequence, has_rows_alone):
                 assert isinstance(image, RegionImage)
+                self.believed = None
                 self.adopt(image, sequence)
+                if has_rows_alone:
+                    self._reduce(image, fact.at)
+
+    # Rows alone (core/placing/believed.py).
+
+    def _reduce(self, image: RegionImage, at: Instant) -> None:
+        """Take in rows alone from here on, beginning with those of an image."""
+        image = reduced(image)
+        self.believed = Believed(image, self.sequence, at)
+        self.image = image
+        self.placer = Placer.of(image, self.overlay)
+        self.granted = {key: sequence for key, sequence in self.granted.items() if sequence >= self.sequence}
+        taken = self.overlay.keys()
+        for key in taken:
+            match key:
+                case ("claim", (str() as workload, int() as epoch)):
+                    known = WorkloadId(workload), epoch
+                    if known not in self.claims and known not in self.granted:
+                        self.granted[known] = self.sequence
+
+    def _take_in(self, partitions: Sequence[int], turn: Turn | None, at: Instant) -> None:
+        assert self.believed is not None
+        was_stale = self.believed.is_stale
+        rows = self.believed.take_in(partitions, turn, at)
+        self.placer.touch([row[0] for row in rows])
+        self.placer.put_rows(rows)
+        if was_stale:
+            self.placer.touch_agents()
+        self._count_granted(tuple(self.granted))
+        self._unlearn()
+
+    def _sequence_of(self, node: int) -> int:
+        """Return the sequence of the log at which the agent knows a node's row."""
+        if self.believed is None:
+            return self.sequence
+        return self.believed.sequence_of(node)
+
+    def _as_seen(self, row: NodeRow) -> NodeRow:
+        """Return a learnt row as searches are to see it: without holdings, a kept node takes no tasks."""
+        is_barred = self.believed is not None and row.is_kept
+        return replace(row, is_open=row.is_open and not is_barred, is_kept=False)
+
+    def _count_granted(self, keys: Iterable[AttemptKey]) -> None:
+        """Stop counting granted capacity of these claims on nodes of which newer rows were taken in."""
+        for key in keys:
+            sequence, needs = self.granted[key], self.overlay.taken_by(("claim", key))
+            left = [(node, amount) for node, amount in needs if self._sequence_of(node) <= sequence]
+            if len(left) < len(needs):
+                self.take(("claim", key), left)
+            if not left:
+                self.give_back(("claim", key))
+                del self.granted[key]
 
     def _shows(self, key: AttemptKey) -> bool:
         """Return whether the log shows a grant or promise for the claim."""
@@ -276,7 +436,8 @@ class AgentState:
             match taken:
                 case ("claim", (str() as workload, int() as epoch)):
                     key = WorkloadId(workload), epoch
-                    if key not in self.claims or image.capacity.holding(*key) is not None:
+                    is_over = key not in self.claims and self.granted.get(key, -1) < sequence
+                    if is_over or image.capacity.holding(*key) is not None:
                         self.give_back(taken)
         for key in self.revisions.rows:
             self._count_revision_of(key)
@@ -288,6 +449,7 @@ class AgentState:
             # Another agent may have executed the award. A bid that has not won belongs to a later auction.
             self._close_bids_of(event.workload, that_won=True)
         if isinstance(event, (ClaimGranted, ClaimPromised)):
+            self.granted.pop((event.workload, event.epoch), None)
             self.give_back(("claim", (event.workload, event.epoch)))
         elif isinstance(event, (ClaimRevised, AttemptEnded)):
             key = (event.workload, event.epoch)
@@ -321,6 +483,6 @@ class AgentState:
     def _unlearn(self) -> None:
         """Forget learnt rows that the log has caught up with."""
         learnt = self.overlay.learnt
-        for node in [node for node, (_, sequence) in learnt.items() if sequence <= self.sequence]:
+        for node in [node for node, (_, sequence) in learnt.items() if sequence <= self._sequence_of(node)]:
             del learnt[node]
             self.placer.touch((node,))

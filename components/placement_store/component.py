@@ -15,6 +15,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from components.placement_store.abandoned import end_abandoned, index_abandoned, note_abandoned
+from components.placement_store.agents import HEARD_OF_AGENTS, AgentRecords
 from components.placement_store.attempts import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.placement_store.disputed_nodes import NodesDisputed, Refused
 from components.placement_store.nodes import HEARD_OF_NODES, NodeRecords
@@ -76,9 +77,10 @@ from core.nouns.limits import (
 from core.nouns.maintenance import ClosureKind
 from core.nouns.placement import Claim, nodes_of
 from core.nouns.reasons import Reason
+from core.placing.index.kept import Kept
 from core.placing.index.owners import OF_OWNERS, Now, Owners
 from core.rows import pack_rows
-from core.touched import touched_by
+from core.touched import kept_by, touched_by
 
 
 class PlacementStore:
@@ -86,6 +88,7 @@ class PlacementStore:
 
     hears: tuple[type[Message], ...] = (
         SubmitClaim,
+        *HEARD_OF_AGENTS,
         *HEARD_OF_ATTEMPTS,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
@@ -107,6 +110,7 @@ class PlacementStore:
         self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
+            **AgentRecords().deciders,
             **AttemptRecords(region).deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
@@ -153,7 +157,7 @@ class PlacementStore:
     def evolve(self, state: StoreState, fact: Fact) -> StoreState:
         """Fold a fact of the region or of the queue, or a note."""
         if fact.log == self.keeps:
-            nodes = touched_by(state.image.capacity, fact)
+            nodes = (*touched_by(state.image.capacity, fact), *kept_by(state.image.starts, fact))
             if nodes:
                 state.touched.append((fact.sequence, nodes))
             state.image.fold(fact)
@@ -172,16 +176,19 @@ class PlacementStore:
             self._evolve_note(state, fact)
         return state
 
-    def packed_rows(self, state: StoreState, first: int) -> bytes:
-        """Return the packed rows of all nodes changed by facts from sequence `first` on; empty if the nodes are not all known."""
+    def packed_rows(self, state: StoreState, first: int) -> bytes | None:
+        """Return the packed rows of all nodes changed by facts from sequence `first` on; None if the nodes are not all known."""
         nodes: list[int] = []
         if len(state.touched) == TOUCHED_MAX and state.touched[0][0] > first:
-            return b""  # The oldest of these facts are forgotten: followers compute the rows from the facts.
+            return None  # The oldest of these facts are forgotten: followers compute the rows from the facts.
         for sequence, touched in reversed(state.touched):
             if sequence < first:
                 break
             nodes.extend(touched)
-        return pack_rows(state.image.capacity, nodes) if nodes else b""
+        return pack_rows(state.image.capacity, nodes, self._kept(state)) if nodes else b""
+
+    def _kept(self, state: StoreState) -> Kept:
+        return Kept(state.image.starts, state.owners)
 
     def _evolve_note(self, state: StoreState, fact: Fact) -> None:
         assert fact.log == NO_LOG, fact
@@ -393,7 +400,11 @@ class PlacementStore:
         nodes: tuple[int, ...] = (),
         unplaced: tuple[int, ...] = (),
     ) -> Decision:
-        rows = tuple(state.image.capacity.node_row(node) for node in nodes)
+        kept = self._kept(state) if nodes else ()
+        rows = tuple(
+            replace(row, is_kept=True) if row.node in kept else row
+            for row in map(state.image.capacity.node_row, nodes)
+        )
         answer = ClaimAnswered(
             self.region,
             claim.agent,

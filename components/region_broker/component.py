@@ -9,20 +9,30 @@ commands of gangs are derived in components/region_broker/gangs.py, those of ind
 components/region_broker/service_tasks.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from components.region_broker.agents import able_agents, agents_shown
 from components.region_broker.gangs import Known, commands_for
 from components.region_broker.node_health import (
     ChecksAsked,
     HealthWords,
-    Ill,
-    NodeHealth,
     NodesAccused,
     WorkersWatched,
 )
 from components.region_broker.service_tasks import care_for_tasks
-from components.region_broker.task_timers import TasksAttended, Watches
-from components.region_broker.worker_reports import ReportedShares, words_for_report
+from components.region_broker.state import (
+    SECTIONS,
+    AgentSeen,
+    Attended,
+    BrokerState,
+    BusSeen,
+    Handed,
+    PresenceAsked,
+    ShapeHandedBack,
+    WorkerSeen,
+)
+from components.region_broker.task_timers import TasksAttended
+from components.region_broker.worker_reports import words_for_report
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events.control import DomainLost
@@ -37,7 +47,15 @@ from core.events.region import (
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import RegionImage
 from core.images.region import AttemptPhase
-from core.messages.agents import AgentPresent, FindBid, PlaceAward, PresenceWanted
+from core.messages.agents import (
+    AgentPresent,
+    AwardHandedBack,
+    FindBid,
+    PlaceAward,
+    PresenceWanted,
+    RequestHandedBack,
+    ShowAgents,
+)
 from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.store import DeclineAward, OrderStop, RecordJoin, RecordReturn
@@ -52,115 +70,15 @@ from core.messages.workers import (
     WorkerInventory,
     WorkerReport,
 )
-from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, ShareKey, WorkerName, region_log
+from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, WorkerName, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
-    AGENTS_MAX,
     HEAD_INTERVAL,
     PRESENCE_SILENCE_MAX,
-    STRANGER_SPAN,
-    STRANGERS_MAX,
-    STRIPE_SPAN,
 )
 from core.nouns.reasons import Reason
-
-SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption")
-
-
-class AgentSeen(Note, frozen=True):
-    """An agent showed its presence."""
-
-    agent: AgentName
-
-
-class WorkerSeen(Note, frozen=True):
-    """A worker sent a report or a beat."""
-
-    worker: WorkerName
-    is_whole: bool
-    tasks: tuple[TasksState, ...]
-    order: tuple[int, int]
-    ill: Ill | None = None
-    """Ill nodes as reported by a beat; None: the message was no beat."""
-    unsaid: tuple[ShareKey, ...] = ()
-    """Shares that the worker has, beside those of which the beat tells."""
-
-
-class Handed(Note, frozen=True):
-    """A request was handed to an agent; the next request goes to the next agent."""
-
-
-class Attended(Note, frozen=True):
-    """An attempt was looked at; it is due again at `again_at`, or if None when a fact or report changes it."""
-
-    key: AttemptKey
-    again_at: Instant | None
-
-
-class PresenceAsked(Note, frozen=True):
-    """All agents and workers were asked to show their presence."""
-
-
-class BusSeen(Note, frozen=True):
-    """The broker's own round trip failed, or works again: until then no silence counts, afterwards every silence from zero."""
-
-    is_back: bool
-
-
-class BrokerState:
-    """The region's image, the times at which agents and workers were heard, and the newest report of each share."""
-
-    def __init__(self, at: Instant) -> None:
-        self.image = RegionImage.empty(SECTIONS)
-        self.sequence = 0
-        self.agents: dict[AgentName, Instant] = {}
-        self.handed = 0
-        self.health = NodeHealth(at)
-        self.orders: dict[WorkerName, tuple[int, int]] = {}
-        """Order of each worker's newest report: its start, and its reports since."""
-        self.counted: dict[WorkerName, None] = {}
-        """Workers that sent a beat since the image was adopted."""
-        self.shares = ReportedShares()
-        self.first_seen: dict[AttemptKey, Instant] = {}
-        """When this broker learned of each attempt's phase; the attempt's deadlines count from then."""
-        self.watches = Watches()
-        self.attempts_due: Agenda[AttemptKey] = Agenda()
-        self.ask_at: Instant | None = at
-        self.life = int(at)
-        """Identifies this start of the broker: the instant of the start."""
-        self.strangers: dict[WorkerName, Instant] = {}
-        """When each worker without nodes in the region was last heard, the longest silent first."""
-
-    def agent_seen(self, agent: AgentName, at: Instant) -> None:
-        """Record that an agent was heard, and forget agents that are silent: they get no requests, and may never return."""
-        if agent not in self.agents:
-            silent = [one for one, heard in self.agents.items() if after(heard, PRESENCE_SILENCE_MAX) <= at]
-            for one in silent:
-                del self.agents[one]
-            while len(self.agents) >= AGENTS_MAX:
-                del self.agents[min(self.agents, key=lambda one: (self.agents[one], one))]
-        self.agents[agent] = at
-
-    def worker_seen(self, worker: WorkerName, at: Instant) -> None:
-        """Record that a worker was heard, and forget strangers that are silent or too many."""
-        strangers, known = self.strangers, self.image.capacity.workers
-        strangers.pop(worker, None)
-        if worker not in known:
-            strangers[worker] = at
-        while strangers:
-            oldest, heard = next(iter(strangers.items()))
-            if oldest not in known and after(heard, STRANGER_SPAN) > at and len(strangers) <= STRANGERS_MAX:
-                return
-            del strangers[oldest]
-            if oldest not in known:
-                self._forget_worker(oldest)
-
-    def _forget_worker(self, worker: WorkerName) -> None:
-        for share in self.shares.at(worker):
-            self.shares.drop(worker, share.key)
-        self.orders.pop(worker, None)
-        self.counted.pop(worker, None)
-        self.health.forget(worker)
+from core.placing.partitions import full_of, turn_of
+from core.rules.agents.full import needs_full, shape_of
 
 
 class RegionBroker:
@@ -179,6 +97,9 @@ class RegionBroker:
         NodesChecked,
         BusLost,
         BusBack,
+        RequestHandedBack,
+        AwardHandedBack,
+        ShowAgents,
     )
 
     def __init__(self, region: RegionName) -> None:
@@ -201,6 +122,9 @@ class RegionBroker:
             NodesChecked: self._nodes_checked,
             BusLost: self._bus_lost,
             BusBack: self._bus_back,
+            RequestHandedBack: self._request_handed_back,
+            AwardHandedBack: self._award_handed_back,
+            ShowAgents: self._show_agents,
         }
 
     def initial(self, images: Images) -> BrokerState:
@@ -230,13 +154,15 @@ class RegionBroker:
             self._index(state, fact)
             return state
         match fact.event:
-            case AgentSeen(agent):
-                state.agent_seen(agent, fact.at)
+            case AgentSeen(agent, figures):
+                state.agent_seen(agent, figures, fact.at)
                 state.ask_at = None
             case WorkerSeen():
                 self._worker_seen(state, fact.event, fact.at)
             case Handed():
                 state.handed += 1
+            case ShapeHandedBack(shape):
+                state.shape_handed_back(shape, fact.at)
             case Attended(key, again_at):
                 if again_at is None:
                     state.attempts_due.drop(key)
@@ -343,25 +269,53 @@ class RegionBroker:
     def _solicit(self, state: BrokerState, envelope: Envelope) -> Decision:
         request = envelope.message
         assert isinstance(request, SolicitBid)
-        agents = self._agents(state, envelope.at)
+        is_for_full = needs_full(request) or request.wants_prospect or request.spares_all
+        return self._hand(state, request, envelope.at, is_for_full=is_for_full)
+
+    def _hand(self, state: BrokerState, request: SolicitBid, now: Instant, *, is_for_full: bool) -> Decision:
+        """Give a request to the next agent that can search for it."""
+        agents = self._agents(state, now)
         if not agents:
             return NOTHING  # The auction closes without this region, and is opened again.
-        agent = agents[state.handed % len(agents)]
-        found = FindBid(self.region, agent, request, *stripe_of(agents, agent, envelope.at))
-        return Decision(events=(Handed(),), messages=(found,))
+        able = able_agents(state, agents, request.jobs, now, is_for_full=is_for_full)
+        agent = able[state.handed % len(able)]
+        turn = turn_of(state.image.agents.settings, agents, agent, now)
+        return Decision(events=(Handed(),), messages=(FindBid(self.region, agent, request, turn),))
+
+    def _request_handed_back(self, state: BrokerState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RequestHandedBack)
+        handed = self._hand(state, message.request, envelope.at, is_for_full=True)
+        return Decision((ShapeHandedBack(shape_of(message.request.jobs)), *handed.events), handed.messages)
 
     def _award(self, state: BrokerState, envelope: Envelope) -> Decision:
         award = envelope.message
         assert isinstance(award, ExecuteAward)
         if state.image.attempts.row(award.workload, award.epoch) is not None:
             return NOTHING  # The queue will read the outcome in the log.
-        agents = self._agents(state, envelope.at)
+        return self._hand_award(state, award, envelope.at, is_for_full=needs_full(award, award.victims))
+
+    def _hand_award(
+        self, state: BrokerState, award: ExecuteAward, now: Instant, *, is_for_full: bool
+    ) -> Decision:
+        """Give an award to the agent that bid, if it is there, or to another that can search for it."""
+        agents = self._agents(state, now)
         if not agents:
             return NOTHING  # The queue repeats the award.
-        agent = award.agent if award.agent in agents else agents[state.handed % len(agents)]
-        return Decision(
-            messages=(PlaceAward(self.region, agent, award, *stripe_of(agents, agent, envelope.at)),)
-        )
+        able = able_agents(state, agents, award.jobs, now, is_for_full=is_for_full)
+        is_there = award.agent in (able if is_for_full else agents)
+        agent = award.agent if is_there else able[state.handed % len(able)]
+        turn = turn_of(state.image.agents.settings, agents, agent, now)
+        return Decision(messages=(PlaceAward(self.region, agent, award, turn),))
+
+    def _award_handed_back(self, state: BrokerState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, AwardHandedBack)
+        award = message.award
+        if state.image.attempts.row(award.workload, award.epoch) is not None:
+            return NOTHING
+        handed = self._hand_award(state, award, envelope.at, is_for_full=True)
+        return Decision((ShapeHandedBack(shape_of(award.jobs)), *handed.events), handed.messages)
 
     def _withdraw(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -391,7 +345,11 @@ class RegionBroker:
     def _agent_present(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, AgentPresent)
-        return Decision(events=(AgentSeen(message.agent),))
+        return Decision(events=(AgentSeen(message.agent, message.figures),))
+
+    def _show_agents(self, state: BrokerState, envelope: Envelope) -> Decision:
+        agents = self._agents(state, envelope.at)
+        return Decision(messages=(agents_shown(state, agents, envelope.at),))
 
     def _beat(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -490,7 +448,8 @@ class RegionBroker:
         seen, shares, watches = state.first_seen.get(key, now), state.shares.of(key), state.watches
         about = (self.region, state.image, state.sequence, key)
         if key in watches.tasks:
-            agent = agents[state.handed % len(agents)] if agents else None
+            full = full_of(state.image.agents.settings, agents)
+            agent = full[state.handed % len(full)] if full else None
             alone = care_for_tasks(*about, watches, shares, seen, agent, now)
             return alone.note, alone.has_asked_agent, alone.messages
         known = Known(shares, seen, watches.gangs.get(key, seen), watches.lost_at)
@@ -499,13 +458,3 @@ class RegionBroker:
 
     def _health_words(self, state: BrokerState, now: Instant) -> HealthWords:
         return HealthWords(self.region, state.image.capacity, state.sequence, state.health, now)
-
-
-def stripe_of(agents: Sequence[AgentName], agent: AgentName, now: Instant) -> tuple[int, int]:
-    """Return the set of pods that an agent searches first, and the number of sets.
-
-    At any moment each agent has another set, and each agent has every set in turn, for `STRIPE_SPAN` each.
-
-    source    ParSync: different partitions for different schedulers at any moment, and all of them for each in time
-    """
-    return (agents.index(agent) + now // STRIPE_SPAN) % len(agents), len(agents)

@@ -1,6 +1,7 @@
 """Every event that a log may hold, by log. A new event is one struct, one line here, and a sample in tests/golden/."""
 
 from core.events import (
+    agents,
     control,
     data,
     log,
@@ -22,6 +23,7 @@ EVENTS: tuple[type[Event], ...] = (
     *region.EVENTS,
     *control.EVENTS,
     *pools.EVENTS,
+    *agents.EVENTS,
     *tenants.EVENTS,
     *data.EVENTS,
     *regions.EVENTS,

@@ -39,16 +39,7 @@ from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
 from core.nouns.limits import BLACK_HOLE_SOON
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import job_and_rank
-from core.nouns.placement import (
-    Claim,
-    NodeRow,
-    moved,
-    need_of,
-    needs_of,
-    nodes_of,
-    numbers_in,
-    runs_of,
-)
+from core.nouns.placement import Claim, NodeRow, moved, need_of, needs_of, nodes_of, numbers_in, runs_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
 
@@ -212,21 +203,24 @@ class Capacity(Section):
     def _joined(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, NodesJoined)
-        self.workers[event.worker] = WorkerRow(event.inventory, sequence=fact.sequence)
-        for group in event.inventory.groups:
-            self._add(group, event.worker, fact.sequence)
+        self.add_nodes(event.worker, event.inventory, fact.sequence)
+
+    def add_nodes(self, worker: WorkerName, inventory: Inventory, sequence: int) -> None:
+        """Add the nodes that one worker serves, free and open."""
+        self.workers[worker] = WorkerRow(inventory, sequence=sequence)
+        for group in inventory.groups:
+            self._add(group, worker, sequence)
 
     def _add(self, group: NodeGroup, worker: WorkerName, sequence: int) -> None:
-        size = max(len(self.node_type), group.first + group.count)
-        missing = size - len(self.node_type)
-        for columns in (self.gpu, self.cpu, self.memory):
-            columns.grow(size)
-        self.node_type.extend([""] * missing)
-        self.worker_of.extend([""] * missing)
-        self.rack.extend([0] * missing)
+        size = max(known := len(self.node_type), group.first + group.count)
+        missing = size - known
+        for resource in (self.gpu, self.cpu, self.memory):
+            resource.grow(size)
+        for texts in (self.node_type, self.worker_of):
+            texts.extend([""] * missing)
+        for numbers in (self.rack, self.closed, self.changed):
+            numbers.extend([0] * missing)
         self.is_lost.extend([False] * missing)
-        self.closed.extend([0] * missing)
-        self.changed.extend([0] * missing)
         for node in group.numbers():
             assert not self.node_type[node], (node, worker)
             self.node_type[node] = group.node_type

@@ -60,6 +60,10 @@ class ImageFetch:
         first = self._first
         return FetchImage(self.log, self.sections, len(self._pages), first.sequence, first.hash)
 
+    def read_on(self, sequence: int) -> None:
+        """Want the image folded up to this sequence, too."""
+        self._newest = max(self._newest, sequence)
+
     def take(self, answer: Message) -> bool:
         """Add an answer. False: the answer adds nothing. Raises CodecError."""
         if isinstance(answer, ImagePage) and answer.log == self.log and self.head is None:

@@ -21,6 +21,7 @@ from core.events.region import (
 )
 from core.events.starts import StartReserved
 from core.fact import Fact
+from core.images.agents import Agents
 from core.images.base import Image, Section
 from core.images.capacity import Capacity
 from core.images.clock import AcceptedClock
@@ -340,3 +341,5 @@ class RegionImage(Image):
     """How far the log's time may be from the machine's."""
     preemption: Preemption
     """Settings of preemption, promises over victims, and lost work."""
+    agents: Agents
+    """How agents see the region."""

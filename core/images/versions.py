@@ -23,9 +23,7 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.images.region import Hardware
-from core.images.sharing import Sharing
-from core.nouns.fleet import Inventory
+from core.images.agents import Agents
 from core.nouns.ids import GLOBAL_LOG, LogName
 
 UNSAID = ""
@@ -119,35 +117,13 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_3(log: LogName, old: OldSections) -> dict[str, Any] | None:
-    """Shared pools are new: no job is in one yet, and their nodes are told apart from the others."""
-    if log == GLOBAL_LOG:
-        return {"sharing": msgspec.to_builtins(Sharing())}
-    hardware = Hardware()
-    for worker in old.read("capacity")["workers"].values():
-        hardware.add(msgspec.convert(worker["inventory"], Inventory))
-    return {"hardware": msgspec.to_builtins(hardware)}
+def _version_4(log: LogName, _: OldSections) -> dict[str, Any] | None:
+    """How agents see a region is new: nobody has set it yet."""
+    return {} if log == GLOBAL_LOG else {"agents": msgspec.to_builtins(Agents())}
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "ceac077c834e803e"),
-    step=Step(
-        _version_3,
-        new_fields=frozenset(
-            {
-                "beside",
-                "guest",
-                "is_guest",
-                "is_wide",
-                "model",
-                "pick",
-                "share",
-                "shared",
-                "shared_milli",
-                "speeds",
-                "steps",
-            }
-        ),
-    ),
+    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "ceac077c834e803e", "78ddbff62ff5221e"),
+    step=Step(_version_4, new_fields=frozenset({"is_kept", "partition", "placing"})),
 )
 """Those of this build."""

@@ -2,10 +2,44 @@
 
 from collections.abc import Mapping
 
-from core.messages.base import NOTHING_REFUSED, Message
+from msgspec import Struct
+
+from core.messages.base import NOTHING_REFUSED, Answer, Message
 from core.messages.broker import ExecuteAward, SolicitBid
+from core.nouns.agents import AgentSettings, Turn
 from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
+from core.nouns.instant import Nanoseconds
 from core.nouns.placement import NodeRow
+
+
+class AgentFigures(Struct, frozen=True):
+    """What an agent can tell of itself. Counts are since its start."""
+
+    view: str = ""
+    """`full`, or the view by which the agent takes in partitions; empty: not told."""
+    requests: int = 0
+    handed_back: int = 0
+    """Requests and awards that the agent gave back to the broker, for a full agent."""
+    claims: int = 0
+    """Claims sent, each try by itself."""
+    conflicts: int = 0
+    """Tries that met a conflict."""
+    awards: int = 0
+    """Awards that were claimed, however many tries each took."""
+    waited_ms: int = 0
+    """Milliseconds that requests waited in the agent's inbox, together."""
+    waited_ms_max: int = 0
+    """The longest such wait since the beat before."""
+    quality_permille: int = 0
+    """Sum over `picks`: permille of the partitions with capacity in which no node was better than the chosen one."""
+    picks: int = 0
+    """Places that were found in a partition."""
+    freshest_ms: int = 0
+    """Age of the newest rows, in milliseconds; 0 for a full agent."""
+    oldest_ms: int = 0
+    """Age of the rows of the partition that was taken in longest ago."""
+    partitions: int = 0
+    """Partitions that the agent knows."""
 
 
 class AgentPresent(Message, frozen=True, tag="agent-present"):
@@ -13,6 +47,7 @@ class AgentPresent(Message, frozen=True, tag="agent-present"):
 
     region: RegionName
     agent: AgentName
+    figures: AgentFigures = AgentFigures()
 
 
 class PresenceWanted(Message, frozen=True, tag="presence-wanted"):
@@ -29,9 +64,8 @@ class FindBid(Message, frozen=True, tag="find-bid"):
     region: RegionName
     agent: AgentName
     request: SolicitBid
-    stripe: int = 0
-    stripes: int = 1
-    """Pods whose number is `stripe` modulo `stripes` come first: agents that are asked at one time have different ones."""
+    turn: Turn = Turn()
+    """What the agent owns at this time: agents that are asked at one time own different partitions."""
 
 
 class PlaceAward(Message, frozen=True, tag="place-award"):
@@ -40,9 +74,68 @@ class PlaceAward(Message, frozen=True, tag="place-award"):
     region: RegionName
     agent: AgentName
     award: ExecuteAward
-    stripe: int = 0
-    stripes: int = 1
+    turn: Turn = Turn()
     """As in `FindBid`."""
+
+
+class RequestHandedBack(Message, frozen=True, tag="request-handed-back"):
+    """To the broker: no partition of this agent has a place, which says nothing of the region. A full agent is to search."""
+
+    region: RegionName
+    agent: AgentName
+    request: SolicitBid
+
+
+class AwardHandedBack(Message, frozen=True, tag="award-handed-back"):
+    """As `RequestHandedBack`, of an award: the award still stands."""
+
+    region: RegionName
+    agent: AgentName
+    award: ExecuteAward
+
+
+class SetAgents(Message, frozen=True, tag="set-agents"):
+    """From now on the region's agents see it so, and look at partitions in this order."""
+
+    region: RegionName
+    settings: AgentSettings
+    present: int
+    """Agents that the region's broker knows."""
+    revision: int
+    """Of the region's agent settings, as the operator saw them; another one is refused as superseded."""
+    by: str = ""
+
+
+class AgentsAnswered(Answer, frozen=True, tag="agents-answered"):
+    """The region's agents have these settings."""
+
+    settings: AgentSettings
+    revision: int
+
+
+class ShowAgents(Message, frozen=True, tag="show-agents"):
+    """To the broker: which agents are there, and what do they tell of themselves?"""
+
+    region: RegionName
+
+
+class AgentShown(Struct, frozen=True):
+    """One agent, as its last beat showed it."""
+
+    agent: AgentName
+    figures: AgentFigures
+    heard: Nanoseconds
+    """How long ago."""
+    is_full: bool
+    """Whether the broker counts it among those that fold every fact."""
+
+
+class AgentsShown(Answer, frozen=True, tag="agents-shown"):
+    """The region's agents, by name."""
+
+    agents: tuple[AgentShown, ...]
+    settings: AgentSettings
+    revision: int
 
 
 class BidSettled(Message, frozen=True, tag="bid-settled"):
@@ -89,6 +182,12 @@ MESSAGES: tuple[type[Message], ...] = (
     PresenceWanted,
     FindBid,
     PlaceAward,
+    RequestHandedBack,
+    AwardHandedBack,
     BidSettled,
     ClaimAnswered,
+    SetAgents,
+    AgentsAnswered,
+    ShowAgents,
+    AgentsShown,
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from core.nouns.ids import LogName
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
 
 NOTHING_REFUSED: Mapping[str, str] = {}
 
@@ -41,6 +41,8 @@ class Envelope(Struct, frozen=True):
     """Where an answer goes; empty when none is expected."""
     tenant: str = ""
     """With whose credentials it was said (core/rules/ownership.py); empty: the plane's own, which may ask for everything."""
+    waited: Nanoseconds = Nanoseconds(0)
+    """How long it waited in the host's inbox."""
 
 
 class Woken(Notice, frozen=True, tag="woken"):

@@ -32,8 +32,11 @@ class FactsTold(Message, frozen=True, tag="facts-told"):
     """Of the row before it: who has another one there starts from the image."""
     hash_after: bytes
     facts: tuple[ToldFact, ...]
-    rows: bytes = b""
-    """The node rows that these facts changed, packed (core/rows.py); only beside the last part of a batch."""
+    rows: bytes | None = b""
+    """The node rows that the facts of the batch changed, packed (core/rows.py); only beside the last part of a batch, which
+    `is_last` says. None: they are not known, or too many."""
+    is_last: bool = True
+    """Whether the batch ends here."""
 
 
 class HeadTold(Message, frozen=True, tag="head-told"):

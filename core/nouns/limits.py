@@ -180,7 +180,19 @@ CLASSES_FRESH = 16
 CLASS_BYTES_MAX = 256 << 20
 """Memory that they may take together; one of 100,000 nodes takes 630 KB."""
 STRIPE_SPAN: Nanoseconds = seconds(10)
-"""For which an agent looks at the same pods first."""
+"""For which an agent that folds every fact looks at the same partitions and pods first."""
+PARTITIONS_MAX = 4_096
+"""Partitions of a region (operators set how many): a large region has some six thousand racks."""
+SYNC_EVERY_MAX: Nanoseconds = seconds(60)
+"""The longest time in which an agent takes every partition in once."""
+CLAIM_TRIES_CEILING = 100
+"""The most tries of a claim that operators may set."""
+HANDED_BACK_SPAN: Nanoseconds = seconds(1)
+"""For which requests of a shape that an agent with partitions handed back go to a full agent at once."""
+SHAPES_HANDED_BACK_MAX = 1_024
+"""Such shapes that a broker remembers."""
+WAITING_MAX = 1_024
+"""Requests that an agent keeps while it takes rows in, or adopts an image."""
 VIEW_ROWS_MAX = 1_000
 """Nodes that a claim's view names as other than the log shows them."""
 CLASS_AGE_MAX = 100_000

@@ -18,7 +18,7 @@ class Spread(Struct, frozen=True):
     tasks: tuple[int, ...]
 
 
-SEARCH = 3
+SEARCH = 4
 """Grows when the search changes so that it would choose otherwise from the same view."""
 
 
@@ -37,7 +37,7 @@ class View(Struct, frozen=True):
     """From which its chance was drawn."""
     stripe: int = 0
     stripes: int = 1
-    """Pods with a number that is `stripe` modulo `stripes` came first."""
+    """Partitions, and for a gang over racks pods, with a number that is `stripe` modulo `stripes` came first."""
     best: int = 1
     """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
     is_whole: bool = True
@@ -59,6 +59,10 @@ class View(Struct, frozen=True):
     """Whether no search found it: it claims the nodes on which its start is reserved."""
     spared: tuple[AttemptKey, ...] = ()
     """Attempts that were not considered, because they were victims of other bids or claims of the agent already."""
+    placing: str = ""
+    """Of an agent that knows node rows alone, the strategy by which it chose the partition; empty: the agent folded every fact."""
+    partition: int = -1
+    """The partition in which it searched, whose rows are as at `sequence`; -1: it searched the whole region."""
 
 
 class Shortage(Struct, frozen=True):
@@ -104,6 +108,8 @@ class NodeRow(Struct, frozen=True):
     """Whether new tasks may be placed there."""
     parts: tuple[int, ...] = ()
     """Of what is free, the milli on each device of which parts are held, ascending; the rest is whole devices."""
+    is_kept: bool = False
+    """Whether only agents that fold every fact may place tasks there (core/placing/index/kept.py)."""
 
 
 class Claim(Struct, frozen=True):

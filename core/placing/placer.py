@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from core.images import RegionImage
+from core.images.agents import Agents
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
 from core.images.preemption import Preemption
 from core.images.reservations import Starts
-from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import Spread, numbers_in
@@ -19,21 +19,24 @@ from core.nouns.reasons import Reason
 from core.nouns.starts import EarliestStart
 from core.nouns.workload import JobSpec
 from core.placing.earliest_start import prospect_of
-from core.placing.index.layout import Layout
+from core.placing.index.layout import layouts_of
 from core.placing.index.overlay import Overlay
 from core.placing.index.owners import Entries, Owners
+from core.placing.index.pool_partitions import PoolPartitions
+from core.placing.partition_search import InPartition, Knowledge, find_in_partition
+from core.placing.partitions import Partitions
 from core.placing.pick.nodes import Choice
 from core.placing.pick.pool_limits import Bounds
 from core.placing.pool import PoolIndex
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.preemption.victim_index import Victim, VictimIndex
 from core.placing.preemption.victims import find_with_victims
+from core.rows import Row
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.plan import Plan
-from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
-SECTIONS = ("capacity", "maintenance", "pools", "preemption", "prices", "starts")
+SECTIONS = ("agents", "capacity", "maintenance", "pools", "preemption", "prices", "starts")
 """Sections of a region's image that the placer reads."""
 
 
@@ -66,6 +69,7 @@ class Placer:
         owners: Owners | None = None,
         starts: Starts | None = None,
         preemption: Preemption | None = None,
+        agents: Agents | None = None,
     ) -> None:
         """
         plan_of, settings_of   plan and settings of a pool, by name; called again after `touch_pool`
@@ -75,6 +79,8 @@ class Placer:
         self._maintenance = maintenance or Maintenance()
         self.starts = starts or Starts()
         self.preemption = preemption or Preemption()
+        self.agents = agents or Agents()
+        self._partitions = Partitions({}, 1)
         self.overlay = overlay
         self._plan_of = plan_of
         self._settings_of = settings_of
@@ -114,7 +120,15 @@ class Placer:
             owners,
             image.starts,
             image.preemption,
+            image.agents,
         )
+
+    @property
+    def partitions(self) -> Partitions:
+        """Return the racks of all pools, by partition."""
+        if not self._is_laid_out:
+            self.refresh()
+        return self._partitions
 
     # Changes.
 
@@ -128,13 +142,13 @@ class Placer:
         """Record that an attempt's held or promised capacity changed in the image."""
         self._dirty.update(self.owners.settle(self._capacity, workload, epoch))
 
-    def put_rows(self, rows: Numbers) -> None:
-        """Put packed rows (core/rows.py) into the tables; they equal the rows that a refresh would compute from the image."""
+    def put_rows(self, rows: Iterable[Row]) -> None:
+        """Put rows (core/rows.py) into the tables; they equal the rows that a refresh would compute from the image."""
         if not self._is_laid_out:
             return
         by_pool: dict[str, list[tuple[int, int, int, int, int]]] = {}
         with_parts, overlay = self._capacity.devices.by_node, self.overlay
-        for node, gpu, cpu, memory, is_open in rows.tolist():
+        for node, gpu, cpu, memory, is_open, _, _ in rows:
             if node in with_parts or overlay.knows(node):
                 continue  # The overlay changes the node, or shared devices are missing in the packed row.
             place = self.pools.place_of(node)
@@ -160,6 +174,11 @@ class Placer:
     def touch_prices(self) -> None:
         """Record new prices: pools with rules that read prices get new plans."""
         self._reset_pools.update(self.pools.by_name)
+
+    def touch_agents(self) -> None:
+        """Record that the number of partitions may have changed."""
+        if self._is_laid_out:
+            self._deal()
 
     def forget(self) -> None:
         """Discard all derived data; the next refresh rebuilds the tables from the image."""
@@ -188,16 +207,13 @@ class Placer:
             self._look_at_starts()
 
     def _lay_out(self) -> None:
-        by_pool: dict[str, list[NodeGroup]] = {}
-        for row in self._capacity.workers.values():
-            for group in row.inventory.groups:
-                by_pool.setdefault(group.pool, []).append(group)
         pools = {}
-        for name, groups in sorted(by_pool.items()):
-            pool = pools[name] = PoolIndex(name, Layout(groups), self._plan_of(name))
+        for name, layout in layouts_of(self._capacity).items():
+            pool = pools[name] = PoolIndex(name, layout, self._plan_of(name))
             pool.bounds = Bounds(pool.layout, self._settings_of(name))
             pool.fill(self._capacity, self.overlay)
         self.pools = PoolSet(pools)
+        self._deal()
         self.victims = VictimIndex(self._capacity, self.preemption)
         self._is_laid_out = True
         self._dirty.clear()
@@ -206,6 +222,14 @@ class Placer:
         self._look_at_starts()
         if self._knows_owners:
             self._put_owners(self.owners.nodes())
+
+    def _deal(self) -> None:
+        """Deal the racks into partitions."""
+        layouts = {name: pool.layout for name, pool in self.pools.by_name.items()}
+        partitions = Partitions(layouts, self.agents.settings.partitions)
+        for name, pool in self.pools.by_name.items():
+            pool.picker.partitions = PoolPartitions(partitions.count, partitions.of_row[name])
+        self._partitions = partitions
 
     def _reset(self, name: str) -> None:
         """Apply a pool's rules and settings again. Another rule set discards the pool's classes; reserve and limit are in no class."""
@@ -272,6 +296,23 @@ class Placer:
         self._look_at_owners(jobs)
         with self.as_if(keys) as pools:
             return self._find(pools, jobs, asker, choice, watch, self.overlay.victims(keys))
+
+    def find_in_partition(
+        self, job: JobSpec, asker: Asker, choice: Choice, knowledge: Knowledge, without: Iterable[object] = ()
+    ) -> InPartition | None:
+        """Return a place for a job in one partition, or None; None also if a rule raises: a full agent tells which.
+
+        without   as in `find`
+        """
+        keys = tuple(without)
+        try:
+            if not keys:
+                self.refresh()
+                return find_in_partition(self.pools, job, asker, choice, knowledge)
+            with self.as_if(keys) as pools:
+                return find_in_partition(pools, job, asker, choice, knowledge)
+        except RuleFailed:
+            return None
 
     def _find(
         self,

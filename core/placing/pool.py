@@ -193,7 +193,7 @@ class PoolIndex:
 
     def _pick(self, request: Request, choice: Choice) -> int | None:
         if self._is_passing and not self.bounds.concern(request):
-            return pick_lazily(self.table, self.plan, request, choice)
+            return pick_lazily(self.table, self.plan, request, choice, self.picker.partitions)
         return self.picker.pick(self.class_within(request, 1), choice)
 
     # Rows.
@@ -201,7 +201,7 @@ class PoolIndex:
     def under(self, plan: Plan) -> "PoolIndex":
         """Return an index with the same rows in the same slots, searched by other rules."""
         other, table = PoolIndex(self.name, self.layout, plan), self.table
-        other.bounds = self.bounds
+        other.bounds, other.picker.partitions = self.bounds, self.picker.partitions
         other.table.mark(table.upkeep, table.owner, table.start)
         other.table.not_spare[:] = table.not_spare
         every = np.flatnonzero(self.layout.node != NO_NODE)
@@ -218,7 +218,7 @@ class PoolIndex:
         shared    by slot with other shared devices then: milli free on each shared device
         """
         other, table = PoolIndex(self.name, self.layout, self.plan, is_passing=True), self.table
-        other.bounds = self.bounds
+        other.bounds, other.picker.partitions = self.bounds, self.picker.partitions
         gpu, cpu, memory = table.gpu.copy(), table.cpu.copy(), table.memory.copy()
         for index, column in enumerate[Numbers]((gpu, cpu, memory)):
             np.add.at(column, slots, amounts[:, index].astype(column.dtype))

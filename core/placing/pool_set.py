@@ -223,7 +223,7 @@ class PoolSet:
             return Reason.NO_CAPACITY
         if watch is not unwatched:
             watch(_found(0, placed, request, job.tasks, choice))
-        return (_spread_of(*placed),)
+        return (spread_of(*placed),)
 
     def _find_all(
         self,
@@ -248,7 +248,7 @@ class PoolSet:
                     return Reason.NO_CAPACITY
                 pool, slots = placed
                 watch(_found(position, placed, request, jobs[position].tasks, chosen))
-                found[position] = _spread_of(pool, slots)
+                found[position] = spread_of(pool, slots)
                 for slot, count in slots:
                     trial.take(pool, slot, request.need, count)
         return tuple(found[position] for position in range(len(jobs)))
@@ -273,7 +273,7 @@ class PoolSet:
             count = min(left, int(pool.class_within(request, left).pod_cap.sum()))
             placed = pool.place(request, count, choice) if count else None
             if placed is not None:
-                found.append(_spread_of(pool, placed))
+                found.append(spread_of(pool, placed))
                 left -= count
         return tuple(found)
 
@@ -386,7 +386,8 @@ class Trial:
         return row
 
 
-def _spread_of(pool: PoolIndex, placed: Placed) -> Spread:
+def spread_of(pool: PoolIndex, placed: Placed) -> Spread:
+    """Return a place in slots as nodes, ascending."""
     if len(placed) == 1:
         slot, count = placed[0]
         return Spread((int(pool.layout.node[slot]),), (count,))

@@ -116,6 +116,8 @@ SAYS: Mapping[str, Types] = {
     ),
     "allocation_agent": (
         agents.AgentPresent,
+        agents.AwardHandedBack,
+        agents.RequestHandedBack,
         control.ReviseClaim,
         queue.Abstention,
         queue.Bid,
@@ -130,6 +132,8 @@ SAYS: Mapping[str, Types] = {
 """By role, the messages that its component says."""
 
 OPERATORS_SAY: Types = (
+    agents.SetAgents,
+    agents.ShowAgents,
     auditor.AcknowledgeViolations,
     auditor.ShowAudit,
     control.OperateTasks,

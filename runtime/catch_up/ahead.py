@@ -30,6 +30,27 @@ class Ahead:
             heappop(self._firsts)
         return self._firsts[0] if self._firsts else None
 
+    def needed_before(self, sequence: int) -> int:
+        """Return up to which sequence facts must be read after this one until an announcement follows; 0: none are missing.
+
+        An announcement that begins before and ends after is of no use: all that it holds is to be read.
+        """
+        self._forget_until(sequence)
+        missing = 0
+        for told in self._told.values():
+            last = told.first + len(told.facts) - 1
+            if told.first <= sequence < last:
+                missing = max(missing, last)
+        first = self.first
+        if missing or first is None or first == sequence + 1:
+            return missing
+        return min(one for one in self._told if one > sequence) - 1
+
+    def _forget_until(self, sequence: int) -> None:
+        """Forget announcements that end at this sequence or before."""
+        for first in [one for one, told in self._told.items() if one + len(told.facts) - 1 <= sequence]:
+            self._drop(first)
+
     def put(self, told: FactsTold) -> int:
         """Keep one more; return how many were dropped for it."""
         self._drop(told.first)
@@ -63,4 +84,6 @@ class Ahead:
 
 
 def _bytes_of(told: FactsTold) -> int:
-    return len(told.rows) + sum(len(fact.event) + len(fact.cause) + len(fact.actor) for fact in told.facts)
+    return len(told.rows or b"") + sum(
+        len(fact.event) + len(fact.cause) + len(fact.actor) for fact in told.facts
+    )

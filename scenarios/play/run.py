@@ -20,10 +20,11 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from core.nouns.ids import ShareKey, TenantName
+from core.nouns.ids import RegionName, ShareKey, TenantName
 from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
+from scenarios.play.agent_settings import set_agents
 from scenarios.play.on_call import OnCall
 from scenarios.play.operators import Operators
 from scenarios.scenario import ScenarioSpec
@@ -104,6 +105,9 @@ class Run:
             if self.spec.fleet.shared is not None:
                 refused = await operators.share_by(self.spec.fleet.shared.settings)
                 self.outcome.problems += [refused] * bool(refused)
+            if (agents := self.spec.fleet.agent_settings) is not None:
+                for name in agents.regions or self.spec.plan.region_names():
+                    self.outcome.problems += await set_agents(self.users, RegionName(name), agents.settings)
             if self.spec.preemption is not None:
                 for region in self.spec.plan.regions:
                     refused = await operators.preempt_by(region.region, self.spec.preemption.settings)

@@ -9,6 +9,7 @@ import yaml
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from core.nouns.agents import AgentView
 from core.nouns.fleet import Inventory
 from core.nouns.ids import RegionName, WorkerName
 from core.nouns.instant import SECOND, seconds
@@ -19,6 +20,7 @@ from core.rules.shared_pools import ROUND_SPAN_MAX, ROUND_SPAN_MIN
 from core.sharing.policies import POLICIES
 from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, emulated_region, plan_of_file
 from runtime.wiring import Plan, RegionPlan, Unit
+from scenarios.schema.agents import AgentsSpec
 from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
 
 FLEETS = Path(__file__).resolve().parents[1] / "fleets"
@@ -54,7 +56,7 @@ MOST = {
 """Of a region that is named: a plane's own fleet file may say more."""
 
 
-OF_ALL_REGIONS = ("regions", "planner", "shared")
+OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings")
 """Fields that stand beside `regions` that are named."""
 
 
@@ -100,6 +102,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Whether prices are solved for; it is said beside `regions` that are named, too."""
     shared: SharedSpec | None = None
     """The settings of the pool `shared`, beside `regions` that are named too; None: those that a plane begins with."""
+    agent_settings: AgentsSpec | None = None
+    """How agents see their regions, beside `regions` that are named too; None: as a plane begins."""
 
 
 class MixedRegion(RegionSpec, frozen=True):
@@ -146,6 +150,7 @@ def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
     problems = regions_of(spec)["r0"].problems()
     errors = [FieldError((*path, name), text) for name, text in problems.items()]
     errors += _problems_of_shared(spec, path)
+    errors += _problems_of_agents(spec, path)
     if errors:
         raise FieldErrors(errors)
     return spec
@@ -162,6 +167,25 @@ def _problems_of_shared(fleet: FleetSpec, path: Steps) -> list[FieldError]:
     if all(region.pool != SHARED_POOL for region in regions_of(fleet).values()):
         text = f"no region of the fleet has nodes in the pool `{SHARED_POOL}`"
         errors.append(FieldError((*path, "shared"), text))
+    return errors
+
+
+def _problems_of_agents(fleet: FleetSpec, path: Steps) -> list[FieldError]:
+    """Return the problems of the settings of agents: a region that there is not, or one with too few agents."""
+    spec, regions = fleet.agent_settings, regions_of(fleet)
+    if spec is None:
+        return []
+    at = (*path, "agent_settings")
+    errors = [
+        FieldError((*at, "regions"), unknown(name, sorted(regions), what="regions"))
+        for name in spec.regions
+        if name not in regions
+    ]
+    for name, region in regions.items():
+        is_meant = (not spec.regions or name in spec.regions) and spec.view is not AgentView.STREAM
+        if is_meant and spec.full >= region.agents:
+            text = f"it must be less than the {region.agents} agents of {name}"
+            errors.append(FieldError((*at, "full"), text))
     return errors
 
 
@@ -253,6 +277,12 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
         if settings is None
         else tried(errors, partial(read_struct, SharedSpec, settings, (*path, "shared")))
     )
+    said = given.get("agent_settings")
+    agents = (
+        None
+        if said is None
+        else tried(errors, partial(read_struct, AgentsSpec, said, (*path, "agent_settings")))
+    )
     found = {}
     for name, region in given["regions"].items():
         tried(errors, partial(read_value, name, Name, (*at, name)))
@@ -264,8 +294,8 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     if errors:
         raise FieldErrors(errors)
     regions = {name: region for name, region in found.items() if region is not None}
-    fleet = FleetSpec(regions, planner=bool(planner), shared=shared)
-    errors = _problems_of_shared(fleet, path)
+    fleet = FleetSpec(regions, planner=bool(planner), shared=shared, agent_settings=agents)
+    errors = [*_problems_of_shared(fleet, path), *_problems_of_agents(fleet, path)]
     if errors:
         raise FieldErrors(errors)
     return fleet

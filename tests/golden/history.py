@@ -7,6 +7,7 @@ are not its defaults; `python -m tests.golden.make` then writes the sample that 
 from msgspec.structs import replace
 
 from core.estimating.bands import StartEstimate
+from core.events.agents import AgentsSet
 from core.events.control import (
     AcksExpired,
     AttemptChanged,
@@ -75,6 +76,7 @@ from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet, Sp
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
+from core.nouns.agents import AgentSettings
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
     GLOBAL_LOG,
@@ -167,7 +169,7 @@ _VIEW = View(
     sequence=1,
     open_bids=(HIGH,),
     open_claims=((HIGH, 1),),
-    learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True, parts=(500,)),),
+    learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True, parts=(500,), is_kept=True),),
     seed="agent.eu.a0",
     settings_revision=1,
     stripe=1,
@@ -180,6 +182,8 @@ _VIEW = View(
     barred=(7,),
     is_as_reserved=True,
     spared=((LOW, 1),),
+    placing="tier-first",
+    partition=5,
 )
 _PRICES = Prices(
     revision=1,
@@ -365,6 +369,10 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
     (EU_LOG, PreemptionSet(1, PreemptionSettings(VictimOrder.PAPER, BidScore.PAPER, _ASKED, 9, 90), "olga")),
     (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
+    (
+        EU_LOG,
+        AgentsSet(AgentSettings("parsync", "adaptive", 32, Nanoseconds(2 * SECOND), "same", 3, 12), "olga"),
+    ),
     (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
     # A tenant is made, and told what it may hold and use.

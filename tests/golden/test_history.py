@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS, control, data, moves, pools, prices, regions, sharing, starts, tenants
+from core.events import EVENTS, agents, control, data, moves, pools, prices, regions, sharing, starts, tenants
 from core.events.log import ClockAccepted
 from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
@@ -35,6 +35,7 @@ NEW = (
 )
 SINCE = {
     "0.1.0.logs": {
+        *agents.EVENTS,
         *control.EVENTS,
         *pools.EVENTS,
         *prices.EVENTS,

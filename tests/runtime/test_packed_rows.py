@@ -70,11 +70,12 @@ async def test_rows_are_handed_on_behind_their_facts(place: Place) -> None:
 @virtual
 async def test_rows_are_told_beside_the_last_part_of_a_batch(place: Place) -> None:
     """A batch of many announcements has them once: rows say how the nodes stand after all of its facts."""
-    told: list[tuple[int, bytes]] = []
+    told: list[tuple[int, bytes | None, bool]] = []
 
     def hear(parcel: Parcel, reply_to: str) -> None:
         if isinstance(parcel.message, FactsTold):
-            told.append((parcel.message.first + len(parcel.message.facts) - 1, parcel.message.rows))
+            last = parcel.message.first + len(parcel.message.facts) - 1
+            told.append((last, parcel.message.rows, parcel.message.is_last))
 
     faults = place.network.faults
     faults.delay_max = faults.delay_min
@@ -83,8 +84,8 @@ async def test_rows_are_told_beside_the_last_part_of_a_batch(place: Place) -> No
     await place.ask(count_many("n" * 1000, 1000))
     await place.sleep(1)
     assert len(told) > 2
-    assert (1001, b"2-1001") == told[-1]
-    assert {b""} == {rows for _, rows in told[:-1]}
+    assert (1001, b"2-1001", True) == told[-1]
+    assert {(None, False)} == {(rows, is_last) for _, rows, is_last in told[:-1]}
 
 
 @virtual

@@ -365,7 +365,7 @@ def test_message_names_its_workload_itself_or_in_what_it_carries() -> None:
     asked = SolicitBid(EU, WorkloadId("w-1"), "a", (), 0, "training", TenantName("t"))
     carried: list[Message] = [
         asked,
-        FindBid(EU, AgentName("a0"), asked, 0, 1),
+        FindBid(EU, AgentName("a0"), asked),
         SubmitClaim(EU, claim),
         WorkerReport(EU, WorkerName("w0"), TasksState(WorkloadId("w-1"), 1, TasksPhase.RUNNING), (1, 1), 1),
     ]

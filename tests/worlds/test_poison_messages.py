@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import structlog
 
-from components.region_broker.component import BrokerState, RegionBroker, WorkerSeen
+from components.region_broker.component import RegionBroker
+from components.region_broker.state import BrokerState, WorkerSeen
 from core.component import Decision
 from core.fact import Fact
 from core.messages.base import Envelope

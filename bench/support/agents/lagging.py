@@ -22,6 +22,7 @@ from core.messages.agents import ClaimAnswered, PlaceAward
 from core.messages.base import Envelope, LogHeard, Message, Woken
 from core.messages.broker import ExecuteAward
 from core.messages.store import DeclineAward, RecordEnd, RecordJoin, SubmitClaim
+from core.nouns.agents import Turn
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, TenantName, WorkloadId, region_log
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
@@ -116,8 +117,8 @@ class Crowd:
             agent = self.agents[number % len(self.agents)]
             award = self.award(one)
             names.append(award.workload)
-            stripe = (number % len(self.agents), len(self.agents)) if self.stripes else (0, 1)
-            said = PlaceAward(EAST, agent.component.agent, award, *stripe)
+            turn = Turn(number % len(self.agents), len(self.agents)) if self.stripes else Turn()
+            said = PlaceAward(EAST, agent.component.agent, award, turn)
             claims.append((agent, self._hear(agent, said)))
         for agent, messages in claims:
             self._settle(agent, messages)

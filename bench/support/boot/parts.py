@@ -21,7 +21,7 @@ from bus.nats import NatsConnection
 from bus.port import Bus
 from components import AllocationAgent, Auditor, JobQueue, Planner, RegionBroker, TaskControl
 from core.component import Component, Follow
-from core.fact import Fact, Head
+from core.fact import Fact, Head, Note
 from core.images import Image, empty_image
 from core.images.versions import VERSIONS
 from core.messages.logs import HeadTold
@@ -171,7 +171,7 @@ class Listener:
         self.up_at = self.adopted_at = 0.0
         self.images = 0
 
-    def adopt(self, log: LogName, image: Image, head: Head) -> bool:
+    def adopt(self, log: LogName, image: Image, head: Head, *, has_rows_alone: bool = False) -> bool:
         assert log == LOG, log
         self.images += 1
         self.adopted_at = self.adopted_at or time.monotonic()
@@ -185,8 +185,8 @@ class Listener:
             self.image.fold(fact)
         self._look(facts[-1].sequence)
 
-    def take_rows(self, log: LogName, sequence: int, rows: bytes) -> None:
-        pass
+    def take_note(self, note: Note) -> None:
+        """Only facts and images are measured."""
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         pass

@@ -12,20 +12,29 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from bus.errors import NobodyListens
 from bus.nats import NatsConnection
 from bus.port import Address, Bus
 from bus.server import URL_VARIABLE, NatsServer
-from components.region_broker.component import stripe_of
 from core.codec import Parcel, decode_event, encode
 from core.events.log import LogOpened
 from core.events.queue import WorkloadAwarded, WorkloadSubmitted
 from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, NodesJoined
 from core.fact import Event
-from core.messages.agents import AgentPresent, PlaceAward, PresenceWanted
+from core.messages.agents import (
+    AgentFigures,
+    AgentPresent,
+    AgentsAnswered,
+    AwardHandedBack,
+    PlaceAward,
+    PresenceWanted,
+    SetAgents,
+)
 from core.messages.broker import ExecuteAward
 from core.messages.logs import FactsTold
 from core.messages.prices import PricesAnswered, SetPrices
 from core.messages.store import RecordEnd
+from core.nouns.agents import AgentSettings
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
     GLOBAL_LOG,
@@ -45,6 +54,7 @@ from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import EndCause, JobSpec, Kind, WorkloadSpec
+from core.placing.partitions import full_of, turn_of
 from core.pricing.shapes import mix_of
 from runtime.plane import COMMAND_LINE, LOADED_ONCE
 from runtime.supervision.supervisor import Process, Supervisor
@@ -262,6 +272,12 @@ class Driver:
         self._clock = time.monotonic_ns
         self._prices = 0
         """Their revision."""
+        self.figures: dict[AgentName, AgentFigures] = {}
+        """What agents told of themselves with their last beats."""
+        self.handed_back = 0
+        """Awards that agents with partitions handed back."""
+        self.settings = AgentSettings()
+        """By which agents see the region."""
         self.spans: list[tuple[float, float]] = []
         """Of each grant: when it was asked for, and how long after that its fact was heard; seconds."""
         self.tries = self.grants = self.declines = self.exhausted = self.merged = self.ends = 0
@@ -287,13 +303,32 @@ class Driver:
         number = self._next
         self._next += 1
         job = self._prepared.load.job(number)
-        agent = self._agents[number % len(self._agents)]
+        full = full_of(self.settings, self._agents)
+        able = self._agents[len(full) :] or full
+        agent = able[number % len(able)]
         award = ExecuteAward(
             EAST, workload_of(number), 1, self._prepared.awarded[number], 3, Kind.TRAINING, (job,), agent, ()
         )
         self._asked_at[number] = at or time.perf_counter()
-        stripe, stripes = stripe_of(self._agents, agent, Instant(self._clock()))
-        self._bus.say(PlaceAward(EAST, agent, award, stripe, stripes))
+        self._hand(award, agent)
+
+    def _hand(self, award: ExecuteAward, agent: AgentName) -> None:
+        turn = turn_of(self.settings, self._agents, agent, Instant(self._clock()))
+        self._bus.say(PlaceAward(EAST, agent, award, turn))
+
+    async def set_agents(self, settings: AgentSettings) -> None:
+        """As an operator does."""
+        message = SetAgents(EAST, settings, len(self._agents), 0, "bench")
+        deadline = time.monotonic() + COME_UP_SECONDS_MAX
+        while True:
+            try:
+                answer = await self._bus.ask(message, seconds(30))
+                break
+            except NobodyListens:
+                assert time.monotonic() < deadline, "the store does not come up"
+                await asyncio.sleep(0.2)
+        assert isinstance(answer, AgentsAnswered), answer
+        self.settings = settings
 
     async def set_prices(self) -> None:
         """As a planner does: every agent works out anew what room is worth, while awards come in."""
@@ -304,8 +339,14 @@ class Driver:
         assert isinstance(answer, PricesAnswered), answer
 
     def _hear_agent(self, parcel: Parcel, _: str) -> None:
-        if isinstance(parcel.message, AgentPresent):
-            self._present[parcel.message.agent] = None
+        message = parcel.message
+        if isinstance(message, AgentPresent):
+            self._present[message.agent] = None
+            self.figures[message.agent] = message.figures
+        elif isinstance(message, AwardHandedBack):
+            self.handed_back += 1
+            full = full_of(self.settings, self._agents)
+            self._hand(message.award, full[self.handed_back % len(full)])
 
     def _hear(self, parcel: Parcel, _: str) -> None:
         message = parcel.message

@@ -20,6 +20,7 @@ from core.images.pairs import place_beside
 from core.nouns.ids import AttemptKey
 from core.nouns.placement import SEARCH, Claim, Spread
 from core.nouns.reasons import Reason
+from core.placing.believed import reduced
 from core.placing.index.layout import NO_NODE, RACKS_PER_POD
 from core.placing.index.overlay import Overlay
 from core.placing.index.owners import Owners, wants_alone
@@ -31,13 +32,14 @@ from core.placing.placer import Placer
 from core.placing.pool import PoolIndex, whole_of
 from core.placing.pool_set import JobFound, asker_of
 from core.rules.placement.plan import Plan
-from core.rules.placement.rule import Flags, Numbers
+from core.rules.placement.rule import Flags, Level, Numbers
 
-IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
+IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, PARTITION, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
     "in_pool",
     "room",
     "kept_free",
     "large_enough",
+    "partition",
     "stripe",
     "best",
     "some",
@@ -45,8 +47,10 @@ IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
     "draw",
 )
 """Steps of a choice beside the rules: all nodes of the pool, nodes with capacity for a task, the part of them that the pool's
-reserve and limit leave, units with capacity for all tasks, the agent's own pods, the best nodes (N0), as many as a refinement
-reads, the smallest unit that is large enough, and chance."""
+reserve and limit leave, units with capacity for all tasks, the partition that alone was searched, the agent's own partitions (of
+a gang: pods), the best nodes (N0), as many as a refinement reads, the smallest unit that is large enough, and chance."""
+BEYOND_RACKS = (Level.POD, Level.DOMAIN)
+"""Levels of preferences that a search of one partition leaves out."""
 
 
 SPREAD, PACK = "spread", "pack"
@@ -158,17 +162,19 @@ def retraced(
             return Retraced(Outcome.EQUAL, view.sequence, beside=claim.beside)
         why = "its host takes no guest there"
         return Retraced(Outcome.DIFFERENT, view.sequence, why, beside=claim.beside)
+    if view.placing:
+        image = reduced(image)
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
     overlay.put("view", (), view.spared)
     placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))
-    asker = replace(asker_of(claim, view.at), barred=view.barred)
+    asker = replace(asker_of(claim, view.at), barred=view.barred, spares_all=bool(view.placing))
     told: dict[int, JobChoice] = {}
 
     def watch(found: JobFound) -> None:
         told[found.position] = _explained(claim.jobs[found.position].name, found)
 
-    choice = Choice(view.seed, view.stripe, view.stripes, view.best)
+    choice = Choice(view.seed, view.stripe, view.stripes, view.best, view.partition)
     found = placer.find(claim.jobs, asker, choice, watch=watch)
     if isinstance(found, Reason):
         return Retraced(Outcome.DIFFERENT, view.sequence, f"no place is found: {found}")
@@ -283,23 +289,46 @@ class _Sieve(_Funnel):
         """Record the steps of the preferences, as core/placing/pick/nodes.py picks one task's node."""
         pool, one, layout = self.pool, self.one, self.pool.layout
         pod_of = np.repeat(np.arange(layout.pods), layout.pod_slots)
-        if choice.stripes > 1:
-            own = pod_of % choice.stripes == choice.stripe
-            self.keep(STRIPE, own if bool((self.left & own).any()) else np.ones_like(own))
+        partitions = pool.picker.partitions
+        assert partitions is not None, pool.name
+        of_slot = np.repeat(partitions.of_row, layout.rack_slots)
+        is_alone = choice.partition >= 0
+        if is_alone:
+            self.keep(PARTITION, of_slot == choice.partition)
+        elif choice.stripes > 1:
+            own = (of_slot >= 0) & (of_slot % choice.stripes == choice.stripe)
+            self.keep(STRIPE, own if self._is_of_best_tier(own) else np.ones_like(own))
         clusters = pool.table.clusters
-        if clusters.rules and len(layout.clusters) > 1:
+        if clusters.rules and len(layout.clusters) > 1 and not is_alone:
             code = clusters.code[layout.cluster_of_pod][pod_of]
             for shift, cluster_rule in clusters.rules:
                 is_best = best_of_type(code >> np.uint32(shift), layout.node_type, self.left)
                 self.keep(cluster_rule.name, is_best)
-        wanted = best_of(choice.best, int(np.count_nonzero(one.cap)))
+        candidates = self.left if is_alone else one.cap
+        wanted = best_of(choice.best, int(np.count_nonzero(candidates)))
+        key = one.key & pool.plan.mask_in_partition if is_alone else one.key
         if wanted > 1:
-            keys = np.sort(one.key[self.left])
-            self.keep(BEST, one.key <= keys[min(wanted, len(keys)) - 1])
+            keys = np.sort(key[self.left])
+            self.keep(BEST, key <= keys[min(wanted, len(keys)) - 1])
             return
         for shift, rule in pool.plan.in_order:
-            self.keep_least(rule.name, one.key >> np.uint32(shift))
+            if not is_alone or rule.level not in BEYOND_RACKS:
+                self.keep_least(rule.name, key >> np.uint32(shift))
         self._refine(choice)
+
+    def _is_of_best_tier(self, own: Flags) -> bool:
+        """Return whether some of these nodes are of the best tier of all that are left, each in the best clusters of its type."""
+        pool, layout = self.pool, self.pool.layout
+        clusters = pool.table.clusters
+        tiers: list[int] = []
+        for some in (self.left & own, self.left):
+            if not some.any():
+                return False
+            if self.one.has_rivals and not clusters.is_level:
+                rank = clusters.code[layout.cluster_of_pod].repeat(layout.pod_slots)
+                some = best_of_type(rank, layout.node_type, some)  # noqa: PLW2901  # in the best clusters
+            tiers.append(int(self.one.key[some].min()) >> pool.plan.tier_shift)
+        return tiers[0] == tiers[1]
 
     def _refine(self, choice: Choice) -> None:
         rules = self.pool.plan.refinements
@@ -378,7 +407,10 @@ def _of_gang(job: str, found: JobFound, one: RequestClass) -> JobChoice:
     funnel = _Funnel(_is_there(pool, unit))
     funnel.keep(LARGE_ENOUGH, caps >= found.tasks)
     choice, numbers = found.choice, np.arange(len(caps))
-    if choice.stripes > 1 and per_pod:
+    partitions = pool.picker.partitions
+    if choice.partition >= 0 and partitions is not None:
+        funnel.keep(PARTITION, partitions.of_row == choice.partition)
+    elif choice.stripes > 1 and per_pod:
         own = numbers // per_pod % choice.stripes == choice.stripe
         funnel.keep(STRIPE, own if bool((own & funnel.left).any()) else np.ones_like(own))
     funnel.keep(TIGHTEST, caps == caps[funnel.left].min())

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from core.images.capacity import Capacity
 from core.nouns.cluster import Cluster, cluster_of, joined
 from core.nouns.fleet import NodeGroup
 
@@ -102,6 +103,15 @@ class Layout:
     def slot(self, node: int) -> int:
         """Return the slot of a node; NO_NODE if the pool does not have the node."""
         return int(self.slot_of[node]) if 0 <= node < len(self.slot_of) else NO_NODE
+
+
+def layouts_of(capacity: Capacity) -> dict[str, Layout]:
+    """Return the layout of each pool of a region, by name."""
+    by_pool: dict[str, list[NodeGroup]] = {}
+    for row in capacity.workers.values():
+        for group in row.inventory.groups:
+            by_pool.setdefault(group.pool, []).append(group)
+    return {name: Layout(groups) for name, groups in sorted(by_pool.items())}
 
 
 def _domain_of(group: NodeGroup) -> str:

@@ -1,6 +1,6 @@
 """An agent's knowledge beyond its region's log: rows learnt from answers, and capacity that the agent has offered or claimed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from core.device_shares import left_of, part_of
 from core.images.capacity import Capacity
@@ -99,6 +99,15 @@ class Overlay:
         at_least = Amount(max(0, free.gpu_milli), max(0, free.cpu_milli), max(0, free.memory_bytes))
         return NodeRow(node, at_least, row.is_open, left_of(row.parts, parts) if parts else row.parts)
 
-    def rows(self, capacity: Capacity, without: Iterable[object] = ()) -> tuple[NodeRow, ...]:
-        """Return all rows that may differ from the log, from which a decision can be recomputed."""
-        return tuple(self.row(capacity, node, without) for node in self.nodes() if capacity.has_node(node))
+    def rows(
+        self,
+        capacity: Capacity,
+        without: Iterable[object] = (),
+        of: Callable[[int], bool] = lambda _: True,
+    ) -> tuple[NodeRow, ...]:
+        """Return all rows that may differ from the log, from which a decision can be recomputed.
+
+        of   whether a node is among those asked for
+        """
+        nodes = [node for node in self.nodes() if of(node) and capacity.has_node(node)]
+        return tuple(self.row(capacity, node, without) for node in nodes)

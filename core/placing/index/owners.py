@@ -122,6 +122,11 @@ class Owners:
                     del self._on[node]
         return [node for node, _ in entries]
 
+    def has_alone(self, node: object) -> bool:
+        """Return whether work that is alone, or asks to be, is on a node or was promised the node."""
+        on = self._on.get(node) if isinstance(node, int) else None
+        return on is not None and any(code & 1 for code in on)
+
     def nodes(self) -> list[int]:
         """Return the nodes with owners, ascending."""
         return sorted(self._on)

@@ -12,12 +12,14 @@ source    Protean §4: rule objects, rule-evaluation objects, and shared inputs 
 """
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.nouns.quantities import MILLI, Amount
 from core.placing.index.layout import RACKS_PER_POD, Layout
+from core.placing.index.rack_keys import RackKeys
 from core.placing.index.rows import TableRows, codes_of
 from core.placing.index.table import Changed, NodeTable
 from core.rules.placement.plan import KeyPart, Plan
@@ -141,6 +143,8 @@ class RequestClass:
         self.cap = np.zeros(0, dtype=np.int16)
         self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
         self.pod_min = np.zeros(0, dtype=np.uint32)
+        self.by_mask: dict[int, RackKeys] = {}
+        """Memo by mask: each rack's least key."""
         self.seen = -1
         self.builds = self.computed = 0
         """Number of builds from scratch, and of rows computed so far, for tests."""
@@ -169,6 +173,21 @@ class RequestClass:
         else:
             self._update_many(at)
         self.seen = table.revision  # Last: if a rule raised, the old revision must stay.
+
+    def rack_keys(self, mask: np.uint32) -> Codes:
+        """Return (racks,) the least key of each rack, other bits than those of the mask left out; the class must be up to date."""
+        known = self.by_mask.get(int(mask))
+        if known is None:
+            known = self.by_mask[int(mask)] = RackKeys(self._table, mask)
+        known.update(self.key)
+        return known.least
+
+    def narrowed(self) -> "RequestClass":
+        """Return a copy of which the capacities may be lowered, for one search only."""
+        narrow = copy(self)
+        narrow.key, narrow.cap = self.key.copy(), self.cap.copy()
+        narrow.by_mask = {}
+        return narrow
 
     def _build(self) -> None:
         layout = self._table.layout

@@ -4,25 +4,32 @@ One task goes to the best cluster with capacity, there to the nodes with the lea
 to the tightest unit that holds all tasks: a node, else a rack, a pod, a cluster, the whole pool; inside the unit, to as few racks
 and nodes as possible, better keys first.
 
+Agents that search at one time keep apart: each first looks at partitions of its own (core/placing/partitions.py), while no node of
+another is of a better tier for the task. A search in one partition reads its rows alone, so clusters are not compared there, and of
+a key only the bits that follow from a node and its rack.
+
 source    Protean §3 (random among the best), spec: best fit over units, fewest racks
 """
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.limits import BEST_MAX, BEST_SHARE
 from core.nouns.workload import Extent
 from core.placing.index.layout import RACKS_PER_POD
+from core.placing.index.pool_partitions import PoolPartitions
 from core.placing.index.request_classes import INVALID, RequestClass
 from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
 from core.placing.pick.draw import drawn
 from core.placing.pick.extents import Extents, evenly
-from core.rules.placement.plan import Plan
+from core.rules.placement.plan import NO_KEY, Plan
 from core.rules.placement.rule import Codes, Flags, Numbers, Request
 
 Placed = list[tuple[int, int]]
 """Slots, and the number of tasks on each."""
+ALL_BITS = np.uint32(0xFFFFFFFF)
 SURVIVORS_MAX = 512
 """The most nodes that a refinement reads; of more, so many are drawn."""
 
@@ -33,9 +40,13 @@ class Choice(Struct, frozen=True):
     seed: str
     stripe: int = 0
     stripes: int = 1
-    """Pods whose number is `stripe` modulo `stripes` come first."""
+    """Partitions, and for a gang over racks pods, whose number is `stripe` modulo `stripes` come first."""
     best: int = 1
     """The number of best nodes in the draw, beside nodes equal to the last of them (Protean's N0); 1: only equally good ones."""
+    partition: int = -1
+    """The partition that alone is searched; -1: the whole pool."""
+    is_weighted: bool = False
+    """True if each node of the partition with capacity may be drawn, better ones more often: for experiments (ParSync)."""
 
 
 def best_of(best: int, candidates: int) -> int:
@@ -95,32 +106,29 @@ class Picker:
         self._table, self._layout = table, table.layout
         self._plan = plan
         self._extents = Extents(table.layout)
+        self.partitions: PoolPartitions | None = None
+        """The racks of the pool by partition; None: no stripe or partition is searched first."""
 
     # One task.
 
     def pick(self, one: RequestClass, choice: Choice) -> int | None:
         """Return a slot for one task, or None."""
-        if choice.stripes > 1:
-            own = one.pod_min[choice.stripe :: choice.stripes]
-            if len(own) and int(own.min()) != INVALID:
-                return self._pick_of(one, choice, choice.stripe, choice.stripes)
-        return self._pick_of(one, choice, 0, 1)
-
-    def _pick_of(self, one: RequestClass, choice: Choice, first: int, step: int) -> int | None:
-        least = one.pod_min if step == 1 else one.pod_min[first::step]
-        if not len(least):
-            return None
+        if choice.partition >= 0:
+            return self._pick_in_partition(one, choice)
+        least = one.pod_min
         if one.has_rivals and not self._table.clusters.is_level:
-            least = self._of_best_clusters(one, least, first, step)
-        best = int(np.minimum.reduce(least))
+            least = self._of_best_clusters(least, slice(None))
+        best = int(np.minimum.reduce(least)) if len(least) else INVALID
         if best == INVALID:
             return None
+        if choice.stripes > 1 and self.partitions is not None:
+            slot = self._pick_owned(one, choice, best)
+            if slot is not None:
+                return slot
         pods = (least == best).nonzero()[0]
-        if step > 1:
-            pods = pods * step + first
-        wanted = best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
+        wanted = self._wanted(one, choice)
         if wanted > 1:
-            return self._one_of_best(one, wanted, choice.seed, (least, first, step))
+            return self._one_of_best(one, wanted, choice.seed, least)
         if self._plan.refinements:
             return self._refined(one, choice, pods, best)
         if self._plan.is_by_name:
@@ -138,11 +146,84 @@ class Picker:
         inside = (one.key[first_slot : first_slot + self._layout.pod_slots] == best).nonzero()[0]
         return first_slot + int(inside[which])
 
-    def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:
-        """Return the pods' least keys, INVALID outside the best clusters with capacity."""
-        rank = self._table.clusters.code[self._layout.cluster_of_pod[first::step]]
-        is_best = best_of_type(rank, self._layout.type_of_pod[first::step], least != INVALID)
+    def _of_best_clusters(self, least: Numbers, pods: slice | Numbers) -> Numbers:
+        """Return the least keys of units in these pods, INVALID outside the best clusters with capacity."""
+        rank = self._table.clusters.code[self._layout.cluster_of_pod[pods]]
+        is_best = best_of_type(rank, self._layout.type_of_pod[pods], least != INVALID)
         return np.where(is_best, least, INVALID)
+
+    def _wanted(self, one: RequestClass, choice: Choice) -> int:
+        """Return the number of best nodes among which one is drawn."""
+        return best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
+
+    # Some racks.
+
+    def _pick_owned(self, one: RequestClass, choice: Choice, best: int) -> int | None:
+        """Return a slot in the own partitions, unless a node elsewhere is of a better tier.
+
+        best   the least key of the whole pool
+        """
+        assert self.partitions is not None
+        rows = self.partitions.owned(choice.stripe, choice.stripes)
+        least = one.rack_keys(ALL_BITS)[rows]
+        if one.has_rivals and not self._table.clusters.is_level:
+            least = self._of_best_clusters(least, rows // RACKS_PER_POD)
+        own = int(least.min(initial=INVALID))
+        if own == INVALID or own >> self._plan.tier_shift != best >> self._plan.tier_shift:
+            return None
+        wanted = self._wanted(one, choice)
+        rows = rows[least != INVALID] if wanted > 1 else rows[least == own]
+        return self._one_in(one, rows, ALL_BITS, own, wanted, choice)
+
+    def _pick_in_partition(self, one: RequestClass, choice: Choice) -> int | None:
+        """Return a slot in one partition."""
+        assert self.partitions is not None
+        rows, mask = self.partitions.within(choice.partition), self._plan.mask_in_partition
+        least = one.rack_keys(mask)[rows]
+        best = int(least.min(initial=INVALID))
+        if best >= NO_KEY:
+            return None
+        if choice.is_weighted:
+            return self._weighted(one, rows, mask, choice.seed)
+        size, wanted = self._layout.rack_slots, 1
+        if choice.best > 1:
+            wanted = best_of(choice.best, int(np.count_nonzero(one.cap.reshape(-1, size)[rows])))
+        rows = rows[least < NO_KEY] if wanted > 1 else rows[least == best]
+        return self._one_in(one, rows, mask, best, wanted, choice)
+
+    def _one_in(
+        self, one: RequestClass, rows: Numbers, mask: np.uint32, best: int, wanted: int, choice: Choice
+    ) -> int:
+        """Return one of the best nodes of some racks, which have nodes with capacity."""
+        size = self._layout.rack_slots
+        key = one.key.reshape(-1, size)[rows] & mask
+        if wanted > 1:
+            valid = key[key < NO_KEY]
+            at = min(wanted, len(valid)) - 1
+            found = np.flatnonzero(key <= np.partition(valid, at)[at])
+        else:
+            found = np.flatnonzero(key == best)
+        slots: Numbers = rows[found // size] * size + found % size
+        if wanted > 1:
+            return int(slots[drawn(choice.seed, len(slots))])
+        by_name = self._plan.is_by_name
+        if self._plan.refinements:
+            some = some_of(slots, choice.seed, is_by_name=by_name)
+            return refined(self._table, self._plan, one.request, some, choice.seed)
+        return one_of(self._table, slots, choice.seed, is_by_name=by_name)
+
+    def _weighted(self, one: RequestClass, rows: Numbers, mask: np.uint32, seed: str) -> int:
+        """Return a node with capacity, drawn by how much better its key is than the worst one.
+
+        source    ParSync (ATC'21): weighted sampling by score
+        """
+        size = self._layout.rack_slots
+        key = one.key.reshape(-1, size)[rows] & mask
+        found = np.flatnonzero(key < NO_KEY)
+        keys = key.ravel()[found].astype(np.int64)
+        upto = (keys.max() - keys + 1).cumsum()
+        at = found[int(upto.searchsorted(drawn(seed, int(upto[-1])), side="right"))]
+        return int(rows[at // size] * size + at % size)
 
     def _keys_of(self, one: RequestClass, pods: Numbers) -> Numbers:
         by_pod = one.key.reshape(-1, self._layout.pod_slots)
@@ -160,17 +241,17 @@ class Picker:
         found = self._slots_of(pods, some_of(equal, choice.seed, is_by_name=plan.is_by_name))
         return refined(self._table, plan, one.request, found, choice.seed)
 
-    def _one_of_best(
-        self, one: RequestClass, wanted: int, seed: str, pods_of: tuple[Numbers, int, int]
-    ) -> int:
-        """Return one of the best nodes: of the `wanted` best, and of all that equal the last of them."""
-        least, first, step = pods_of
+    def _one_of_best(self, one: RequestClass, wanted: int, seed: str, least: Numbers) -> int:
+        """Return one of the best nodes: of the `wanted` best, and of all that equal the last of them.
+
+        least   (pods,) least keys
+        """
         # 1. Pods have at least so many nodes with their least key: with the wanted ones among them, no worse key is needed.
         in_order = np.argsort(least, kind="stable")
-        upto = one.pod_ties[first::step][in_order].cumsum()
+        upto = one.pod_ties[in_order].cumsum()
         last = min(int(upto.searchsorted(wanted)), len(upto) - 1)
         bound = min(int(least[in_order[last]]), INVALID - 1)
-        pods = np.flatnonzero(least <= bound) * step + first
+        pods = np.flatnonzero(least <= bound)
         # 2. Among these, the key of the last one wanted.
         key = self._keys_of(one, pods)
         better = key[key < bound]
@@ -196,6 +277,8 @@ class Picker:
         spread   the units over which the tasks are spread: all with capacity, as evenly as possible; tightly only inside each
         """
         layout = self._layout
+        if choice.partition >= 0:
+            return self._place_in_partition(one, tasks, choice)
         if int(one.pod_cap.sum()) < tasks:
             return None
         if spread:
@@ -213,6 +296,15 @@ class Picker:
         first, last = layout.pods_of[cluster] if cluster is not None else (0, layout.pods)
         pods = np.arange(first, last)
         return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
+
+    def _place_in_partition(self, one: RequestClass, tasks: int, choice: Choice) -> Placed | None:
+        """Return slots for all tasks in the tightest rack of one partition, or None."""
+        assert self.partitions is not None
+        rows = self.partitions.within(choice.partition)
+        row = self._tightest(one.rack_cap[rows], tasks, replace(choice, stripes=1), RACKS_PER_POD)
+        if row is None:
+            return None
+        return self._fill(one, rows[row : row + 1], tasks, self._plan.mask_in_partition)
 
     def most_in_one(self, slots: Numbers, caps: Numbers, pack: Extent) -> int:
         """Return the tasks that the unit with most capacity holds, if `caps` (slots,) fit on these slots and no tasks on others."""
@@ -277,7 +369,7 @@ class Picker:
         chosen: Numbers = units[np.append(order[:count], last)]
         return chosen
 
-    def _fill(self, one: RequestClass, racks: Numbers, tasks: int) -> Placed:
+    def _fill(self, one: RequestClass, racks: Numbers, tasks: int, mask: np.uint32 = ALL_BITS) -> Placed:
         """Return slots for all tasks on the fewest of these racks: all but the last filled whole, the last on the fewest nodes.
 
         Between nodes of equal capacity in the last rack the better one is taken.
@@ -293,8 +385,8 @@ class Picker:
             placed.extend(zip(slots[has].tolist(), caps[has].tolist(), strict=True))
             tasks -= int(caps.sum())
         slots = np.arange(last * size, (last + 1) * size)
-        caps = one.cap[slots]
-        order = np.lexsort((one.key[slots], -caps))
+        caps, key = one.cap[slots], one.key[slots] & mask
+        order = np.lexsort((key, -caps))
         upto = caps[order].cumsum(dtype=np.int64)
         count = int(upto.searchsorted(tasks))
         placed.extend(zip(slots[order[:count]].tolist(), caps[order[:count]].tolist(), strict=True))
@@ -303,6 +395,6 @@ class Picker:
             others = order[count:]
             enough = others[caps[others] >= rest]
             tight = caps[enough] == caps[enough].min()
-            best = enough[tight][np.argmin(one.key[slots[enough[tight]]])]
+            best = enough[tight][np.argmin(key[enough[tight]])]
             placed.append((int(slots[best]), rest))
         return placed

@@ -6,8 +6,6 @@ many tasks as the limit admits. For tasks that must lie together, the empty node
 then holds all tasks.
 """
 
-from copy import copy
-
 import numpy as np
 from msgspec import Struct
 
@@ -161,8 +159,7 @@ def _trim(key: Numbers, cap: Numbers, outside: Flags, room: int) -> None:
 
 def _narrow(one: RequestClass, layout: Layout, parts: list[tuple[slice, Numbers]]) -> RequestClass:
     """Return a copy of a class with these lower capacities, for one search only."""
-    narrow = copy(one)
-    narrow.key, narrow.cap = one.key.copy(), one.cap.copy()
+    narrow = one.narrowed()
     for slots, cap in parts:
         narrow.cap[slots] = cap
         narrow.key[slots][cap <= 0] = INVALID

@@ -9,6 +9,7 @@ source    spec/protean-parsync.md §5.3 (1): the lazy filter chain for classes t
 import numpy as np
 
 from core.placing.index.node_classes import samples_among
+from core.placing.index.pool_partitions import PoolPartitions
 from core.placing.index.request_classes import ALIKE_MIN, tasks_that_fit
 from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
@@ -24,7 +25,9 @@ from core.rules.placement.rule import (
 )
 
 
-def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) -> int | None:
+def pick_lazily(
+    table: NodeTable, plan: Plan, request: Request, choice: Choice, partitions: PoolPartitions | None = None
+) -> int | None:
     """Return a slot for one task, or None. Raises RuleFailed."""
     if table.failed is not None:
         raise table.failed
@@ -32,7 +35,10 @@ def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) 
     if not len(slots):
         return None
     wanted = best_of(choice.best, len(slots)) if choice.best > 1 else 1
-    slots = _of_best_cluster(table, _of_stripe(table, slots, choice))
+    own = slots if partitions is None or choice.stripes == 1 else _owned(table, slots, choice, partitions)
+    slots, own = _of_best_cluster(table, slots), _of_best_cluster(table, own)
+    if len(own) and _tier(table, plan, request, own) == _tier(table, plan, request, slots):
+        slots = own
     best = _best(table, plan, request, slots, wanted)
     if wanted == 1 and plan.refinements:
         some = some_of(best, choice.seed, is_by_name=plan.is_by_name)
@@ -65,16 +71,27 @@ def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
     return slots
 
 
-def _of_stripe(table: NodeTable, slots: Numbers, choice: Choice) -> Numbers:
-    """Return the slots in the own stripe, or all if the own stripe has none of them."""
-    if choice.stripes == 1:
-        return slots
-    own = slots[(slots >> _bits_within(table.layout.pod_slots)) % choice.stripes == choice.stripe]
-    return own if len(own) else slots
+def _owned(table: NodeTable, slots: Numbers, choice: Choice, partitions: PoolPartitions) -> Numbers:
+    """Return the slots in the own partitions."""
+    of_slot = partitions.of_row[slots >> _bits_within(table.layout.rack_slots)]
+    own: Numbers = slots[of_slot % choice.stripes == choice.stripe]
+    return own
+
+
+def _tier(table: NodeTable, plan: Plan, request: Request, slots: Numbers) -> tuple[int, ...]:
+    """Return the best scores by the first preferences, as long as they are about the task itself."""
+    tier: list[int] = []
+    for shift, rule in plan.in_order:
+        if not rule.is_about_task or len(slots) == 0:
+            break
+        score = _scores(table, request, slots, shift, rule)
+        tier.append(int(score.min()))
+        slots = slots[score == score.min()]
+    return tuple(tier)
 
 
 def _of_best_cluster(table: NodeTable, slots: Numbers) -> Numbers:
-    if not table.clusters.rules:
+    if not table.clusters.rules or not len(slots):
         return slots
     layout = table.layout
     rank = table.clusters.code[layout.cluster_of_pod[(slots >> _bits_within(layout.pod_slots))]]

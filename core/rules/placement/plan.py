@@ -21,6 +21,8 @@ from core.rules.placement.rule import (
 )
 
 KEY_BITS = 31
+NO_KEY = 1 << KEY_BITS
+"""Below this lies every key of a node with capacity, whichever bits of it are masked; from this on none does."""
 
 
 class KeyPart(Struct, frozen=True):
@@ -67,6 +69,10 @@ class Plan:
                 self.cluster_parts.append((shift, rule))
             else:
                 self.node_parts.append(KeyPart(np.uint32(shift), rule))
+        self.tier_shift = self._tier_shift()
+        """Shift of a key that leaves the tier: the scores of the first preferences, as long as they are about the task itself."""
+        self.mask_in_partition = np.uint32(0xFFFFFFFF ^ self._bits_beyond_racks())
+        """Bits of a key that follow from the node and its rack alone: a partition is racks, and tells of no larger unit."""
         node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
         shared = {rule.traits for rule in node_rules if "need" not in rule.traits}
         self.shared = sorted(shared, key=sorted)
@@ -78,6 +84,18 @@ class Plan:
         )
         self.class_of: Callable[[Request], object] = attrgetter(*traits)
         """Function from a request to the traits that decide its class."""
+
+    def _tier_shift(self) -> int:
+        tier_shift = KEY_BITS
+        for shift, rule in self.in_order:
+            if not rule.is_about_task:
+                break
+            tier_shift = shift
+        return tier_shift
+
+    def _bits_beyond_racks(self) -> int:
+        beyond = [*self.units.get(Level.POD, ()), *self.units.get(Level.DOMAIN, ())]
+        return sum((1 << bits_of(rule)) - 1 << shift for shift, rule in beyond)
 
     @staticmethod
     def problem_of(rules: Sequence[Rule]) -> str:

@@ -7,6 +7,7 @@ class PlannedWork(NodePreference):
     """1 where work is planned, else 0."""
 
     name = "planned_work"
+    is_about_task = True
 
     def is_idle(self, rows: Rows) -> bool:
         """Return whether no work was ever planned on a node."""

@@ -21,6 +21,7 @@ class NearData(ClusterPreference):
     """Soft: nodes in a zone that has the data come before nodes that would read from another zone."""
 
     name = "near_data"
+    is_about_task = True
     traits = frozenset({"near"})
 
     def score(self, cluster: Cluster, request: Request) -> int:

@@ -262,6 +262,9 @@ class NodeValidator(Rule):
 class Preference(Rule):
     """A soft rule, with a score of few values."""
 
+    is_about_task: ClassVar[bool] = False
+    """True if a worse score is a worse place for the task itself, whatever else runs in the region: it makes tiers (plan.py)."""
+
     def __init__(self, steps: int) -> None:
         self.steps = steps
 

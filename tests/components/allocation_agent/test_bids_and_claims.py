@@ -11,6 +11,7 @@ from core.component import NOTHING, Decision, RowsTold
 from core.events.region import AttemptEnded, NodesLost
 from core.fact import NO_LOG, Event, Fact
 from core.messages.agents import (
+    AgentFigures,
     AgentPresent,
     BidSettled,
     ClaimAnswered,
@@ -154,7 +155,7 @@ def vacant(node: int) -> NodeRow:
 def test_agent_shows_that_it_is_there(start: Start) -> None:
     """At its start, at every interval, and when the broker asks."""
     machine = start(AllocationAgent(EU, A0))
-    here = AgentPresent(EU, A0)
+    here = AgentPresent(EU, A0, AgentFigures(view="full", partitions=1))
     assert (here,) == machine.wake().messages
     assert [here, here] == said(machine.wait(Nanoseconds(2 * PRESENCE_INTERVAL)), AgentPresent)
     assert (here,) == machine.hear(PresenceWanted(EU, 5)).messages

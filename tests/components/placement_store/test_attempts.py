@@ -350,7 +350,9 @@ def test_rows_name_the_nodes_that_facts_changed(start: Start) -> None:
     first = machine.sequence(EU_LOG) + 1
     place(machine, "w-2", {2: 1})
     place(machine, "w-3", {2: 1, 3: 1})
-    assert [2, 3] == unpack_rows(store.packed_rows(machine.state, first))[:, 0].tolist()
+    packed = store.packed_rows(machine.state, first)
+    assert packed is not None
+    assert [2, 3] == unpack_rows(packed)[:, 0].tolist()
     assert b"" == store.packed_rows(machine.state, machine.sequence(EU_LOG) + 1)
     capacity = machine.state.image.capacity
     assert pack_rows(capacity, range(4)) == store.packed_rows(machine.state, 1)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from components import PlacementStore
 from core.component import NOTHING, Decision
 from core.events.control import ClaimRevised
 from core.events.queue import CancelRequested, WorkloadBound, WorkloadHeld
@@ -32,6 +33,7 @@ from core.nouns.operation import OperationKind
 from core.nouns.reasons import Reason
 from core.nouns.starts import StartOver
 from core.nouns.workload import EndCause, Kind
+from core.rows import unpack_rows
 from tests.builders import EU, EU_LOG, US, a_claim, a_job, a_spread, attempt, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.placement_store import (
@@ -390,3 +392,23 @@ def test_restarted_store_stops_attempts_in_time(start: Start) -> None:
     assert [StopOrdered(*attempt("w-1"), EndCause.TIMEOUT)] == [
         event for event in told if isinstance(event, StopOrdered)
     ]
+
+
+def test_rows_tell_which_nodes_are_kept(start: Start) -> None:
+    """From the reservation on, and again once the workload runs elsewhere, though no capacity of these nodes changed."""
+    machine = a_full_store(start)
+    first = machine.sequence(EU_LOG) + 1
+    reserve(machine)
+    assert {0: 1, 1: 1} == kept_since(machine, first)
+    then = machine.sequence(EU_LOG) + 1
+    assert "granted" == verdict(try_to(machine, GANG, {2: 1, 3: 1}))
+    assert {0: 0, 1: 0, 2: 0, 3: 0} == kept_since(machine, then)
+
+
+def kept_since(machine: Machine[Any], first: int) -> dict[int, int]:
+    """By node of the rows since a sequence, whether only agents that fold every fact may place tasks there."""
+    assert isinstance(machine.component, PlacementStore)
+    packed = machine.component.packed_rows(machine.state, first)
+    assert packed is not None
+    rows = unpack_rows(packed).tolist()
+    return {row[0]: row[6] for row in rows}

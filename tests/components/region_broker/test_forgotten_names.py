@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from components.region_broker.component import BrokerState
+from components.region_broker.state import BrokerState
 from core.events.region import AttemptEnded
 from core.messages.agents import AgentPresent
 from core.messages.workers import InventoryWanted

@@ -23,6 +23,7 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.limits import COMMAND_SAY_AGAIN, HEAD_INTERVAL, PRESENCE_SILENCE_MAX, STRIPE_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind
+from core.placing.partitions import owned_by
 from tests.builders import EU, EU_LOG, a_claim, a_job, an_inventory, attempt, granted, joined, promised
 from tests.components.support.region_broker import (
     ENDED,
@@ -72,10 +73,12 @@ def test_agents_look_at_other_pods_first(start: Start) -> None:
     seen: dict[AgentName, set[int]] = {A0: set(), A1: set()}
     for _ in range(2):
         handed = [said_once(broker.machine.hear(SOLICIT), FindBid) for _ in range(2)]
-        assert {0, 1} == {one.stripe for one in handed}
-        assert {2} == {one.stripes for one in handed}
-        for one in handed:
-            seen[one.agent].add(one.stripe)
+        assert {2} == {one.turn.agents for one in handed}
+        assert all(one.turn.is_full for one in handed)
+        owned = [set(owned_by(one.turn, 2)) for one in handed]
+        assert not owned[0] & owned[1]
+        for one, mine in zip(handed, owned, strict=True):
+            seen[one.agent] |= mine
         broker.machine.wait(STRIPE_SPAN)
         for agent in (A0, A1):
             broker.machine.hear(AgentPresent(EU, agent))

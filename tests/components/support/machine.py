@@ -8,16 +8,32 @@ decides that hears and folds the same, and whose memos are emptied before each d
 from copy import deepcopy
 from typing import Any, Generic
 
-from core.component import NOTHING, Component, Decision, Forgetful, ImageAdopted, Images, State
+from core.component import (
+    NOTHING,
+    Component,
+    Decision,
+    Forgetful,
+    ImageAdopted,
+    Images,
+    Refollowing,
+    RowsAlone,
+    RowsTold,
+    State,
+)
 from core.events.log import LogOpened
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.messages.base import Envelope, LogHeard, Message, Woken
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, Nanoseconds, after
+from core.placing.index.kept import Kept
+from core.placing.index.owners import Owners
+from core.rows import pack_rows
+from core.touched import kept_by, touched_by
 from tests.builders import START, opened
 from tests.matching import all_of, facts
 
+NOT_AT_ALL = Nanoseconds(0)
 WOKEN_MAX = 500
 """Times that one call may wake it; more means that it is due for ever."""
 
@@ -52,6 +68,8 @@ class Machine(Generic[State]):
         if component.keeps is not None:
             self.logs.setdefault(component.keeps, [])
         self.state = component.initial(self._images())
+        self._follows = {follow.log: follow for follow in component.follows}
+        """How each log is followed now."""
         self._twin = component.initial(self._images()) if isinstance(component, Forgetful) else None
         """The state of one that remembers nothing: a memo that misses a change is found by the first decision that goes by it."""
         self.heard: list[tuple[Message, Decision]] = []
@@ -70,10 +88,17 @@ class Machine(Generic[State]):
 
     # What a test does.
 
-    def hear(self, message: Message, *, sender: str = "somebody", tenant: str = "") -> Decision:
+    def hear(
+        self,
+        message: Message,
+        *,
+        sender: str = "somebody",
+        tenant: str = "",
+        waited: Nanoseconds = NOT_AT_ALL,
+    ) -> Decision:
         """A message arrives now, with a tenant's credentials or the plane's. Whatever is due stays due: `wake` is another call."""
         self._decided += 1
-        envelope = Envelope(message, sender, f"m-{self._decided}", self.now, "inbox", tenant)
+        envelope = Envelope(message, sender, f"m-{self._decided}", self.now, "inbox", tenant, waited)
         decision = self._decide(envelope)
         self.heard.append((message, decision))
         self._evolve(decision.events, envelope.id, sender)
@@ -81,6 +106,7 @@ class Machine(Generic[State]):
             again = self._decide(envelope)
             assert [] == facts(again), f"{type(message).__name__}, heard again, is recorded again"
             self._evolve(again.events, envelope.id, sender)
+        self._follow_as_wanted()
         return decision
 
     def wake(self, at: Instant | None = None) -> Decision:
@@ -106,11 +132,25 @@ class Machine(Generic[State]):
         return all_of(decisions)
 
     def fact(self, log: LogName, *events: Event) -> int:
-        """Facts of a followed log arrive. Returns the sequence of the last."""
+        """Facts of a followed log arrive as one batch. Returns the sequence of the last.
+
+        A component that takes in rows alone gets few of the facts, and the rows of all.
+        """
+        follow = self._follows.get(log)
+        wanted = None if follow is None else follow.facts
+        image = self._image(log) if wanted is not None else None
+        touched: list[int] = []
         for event in events:
             fact = Fact(log, len(self.logs[log]) + 1, self.now, "cause", "actor", event, self.now)
             self.logs[log].append(fact)
-            self.fold(fact)
+            if isinstance(image, RegionImage):
+                touched += [*touched_by(image.capacity, fact), *kept_by(image.starts, fact)]
+                image.fold(fact)
+            if wanted is None or type(event) in wanted:
+                self.fold(fact)
+        if isinstance(image, RegionImage) and events:
+            rows = pack_rows(image.capacity, touched, Kept(image.starts, Owners.of(image.capacity)))
+            self._note(RowsTold(log, len(self.logs[log]), rows))
         return len(self.logs[log])
 
     def adopt(self, log: LogName, *events: Event) -> None:
@@ -119,9 +159,10 @@ class Machine(Generic[State]):
             self.logs[log].append(
                 Fact(log, len(self.logs[log]) + 1, self.now, "cause", "actor", event, self.now)
             )
-        note = ImageAdopted(log, self._image(log), len(self.logs[log]))
+        has_rows_alone = self._follows[log].facts is not None
+        note = ImageAdopted(log, self._image(log), len(self.logs[log]), has_rows_alone)
         self.unknown = tuple(name for name in self.unknown if name != log)
-        self.fold(Fact(NO_LOG, 0, self.now, "", self.component.name, note, self.now))
+        self._note(note)
         self.hear(LogHeard(log))
 
     def restart(self, *, at: Instant | None = None) -> "Machine[State]":
@@ -186,6 +227,20 @@ class Machine(Generic[State]):
                 fact = Fact(log, len(self.logs[log]) + 1, self.now, cause, actor, event, self.now)
                 self.logs[log].append(fact)
             self.fold(fact)
+
+    def _note(self, note: Note) -> None:
+        self.fold(Fact(NO_LOG, 0, self.now, "", self.component.name, note, self.now))
+
+    def _follow_as_wanted(self) -> None:
+        """Follow otherwise if the component wants that: with fewer facts from here on, with more from an image."""
+        if not isinstance(self.component, Refollowing):
+            return
+        for follow in self.component.follows_now(self.state):
+            before, self._follows[follow.log] = self._follows[follow.log], follow
+            if before.facts is None and follow.facts is not None:
+                self._note(RowsAlone(follow.log))
+            elif before.facts != follow.facts:
+                self.adopt(follow.log)
 
     def fold(self, fact: Fact) -> None:
         """Evolve one fact or note, and remember it for the replay."""

@@ -18,11 +18,19 @@ from components import (
 from components.job_queue.retention import sweep_due
 from components.job_queue.state.auctions import SLOW_FACTOR
 from core.effects import SolveShares
+from core.events.agents import AgentsSet
 from core.events.queue import AttemptClosed, CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.events.sharing import SharesSet
 from core.events.starts import StartPromised, StartReserved, StartUnreserved
-from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
+from core.messages.agents import (
+    AgentPresent,
+    AwardHandedBack,
+    BidSettled,
+    PresenceWanted,
+    RequestHandedBack,
+    ShowAgents,
+)
 from core.messages.auditor import AcknowledgeViolations, ShowAudit, ViolationsKept
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid, StopAttempt, WithdrawAward
@@ -66,6 +74,7 @@ from core.messages.workers import (
     TasksPhase,
     WorkerInventory,
 )
+from core.nouns.agents import AgentSettings, Turn
 from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
@@ -120,6 +129,7 @@ from tests.components.allocation_agent.test_bids_and_claims import (
     full,
     place,
 )
+from tests.components.support import by_rows as alone
 from tests.components.support import job_queue as queueing
 from tests.components.support import node_health as watching
 from tests.components.support import placement_store as storing
@@ -328,6 +338,11 @@ def of_the_broker(start: Start) -> Machine[Any]:
     machine.fact(EU_LOG, NodesReturned(brokering.W1, (2, 3)))
     serving.restart_a_task(broker)
     watching.fall_ill(broker)
+    request = SolicitBid(EU, WorkloadId("w-3"), "3.0", (a_job(),), 3, Kind.TRAINING)
+    machine.hear(RequestHandedBack(EU, AgentName("a0"), request))
+    award = ExecuteAward(EU, *attempt("w-3"), 1, 3, Kind.TRAINING, (a_job(),), AgentName("a0"), ())
+    machine.hear(AwardHandedBack(EU, AgentName("a0"), award))
+    machine.hear(ShowAgents(EU))
     return machine
 
 
@@ -353,7 +368,18 @@ def of_the_agent(start: Start) -> Machine[Any]:
         told = RevisionAnswered(EU, AgentName("a0"), *attempt("w-7"), 1, verdict, (full(1),), now)
         machine.hear(told)
         machine.wake()
+    _take_in_rows(machine)
     return machine
+
+
+def _take_in_rows(machine: Machine[Any]) -> None:
+    """For a while rows alone: a request that is decided after they were taken in, and one that is handed back; then all facts again."""
+    machine.fact(EU_LOG, AgentsSet(alone.FOUR))
+    for number in (1, 2):
+        alone.ask(machine, a_job(1, 1), workload=f"w-2{number}", turn=alone.turn(number))
+    alone.place(machine, alone.award_of("w-23", a_job(1, 16)), alone.turn(3))
+    machine.fact(EU_LOG, AgentsSet(AgentSettings()))
+    alone.ask(machine, a_job(1, 1), workload="w-24", turn=Turn())
 
 
 def of_the_worker(start: Start) -> Machine[Any]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from core.messages.agents import SetAgents
 from core.messages.control import (
     ChangeAttempt,
     ExpireAcks,
@@ -26,6 +27,7 @@ from core.messages.nodes import (
 from core.messages.pools import SetPool
 from core.messages.preemption import SetPreemption
 from core.messages.store import RecordJoin, RecordReturn
+from core.nouns.agents import AgentSettings
 from core.nouns.ids import WorkerName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION, STUCK_SPAN
@@ -58,6 +60,8 @@ def nodes_are_worked_on(machine: Machine[Any]) -> None:
     machine.hear(RecordJoin(EU, an_inventory("w9", 8, 2)))
     machine.hear(SetPool(EU, "training", PoolSettings("plain", reserve=1, limit=900), 0, "olga"))
     machine.hear(SetPool(EU, "training", PoolSettings(), 1, "olga"))
+    machine.hear(SetAgents(EU, AgentSettings("parsync"), 4, 0, "olga"))
+    machine.hear(SetAgents(EU, AgentSettings(), 4, 1, "olga"))
     machine.hear(SetPreemption(EU, PreemptionSettings(claim_max=9), 0, "olga"))
     machine.hear(SetPreemption(EU, PreemptionSettings(), 1, "olga"))
     machine.hear(DrainNodes(EU, NODE_0, "its fan rattles", 0, 0, "olga"))

@@ -35,7 +35,7 @@ def test_index_equals_one_from_scratch_after_random_facts(seed: int) -> None:
         batch.extend(touched)
         if dice.random() < 0.3:
             if dice.random() < 0.5:
-                placer.put_rows(unpack_rows(pack_rows(image.capacity, batch)))
+                placer.put_rows(unpack_rows(pack_rows(image.capacity, batch)).tolist())
             batch = []
             fresh = placer_of(image.capacity)
             assert rows_of(fresh) == rows_of(placer)
@@ -64,11 +64,11 @@ def test_node_is_seen_when_lower_numbers_join_after_a_search() -> None:
 
 
 def test_rows_are_packed_once_each_and_in_order() -> None:
-    """Node, what is available of each resource, and whether tasks may be placed there."""
+    """Node, what is available of each resource, whether tasks may be placed there, on shared devices, and kept."""
     image = a_region(joined("w0", 0, 2), granted(a_claim("w-1", placed={0: 5})), joined("w1", 2, 1))
     image.fold(a_fact(NodesLost(WorkerName("w1"), (2,)), 4))
-    rows = unpack_rows(pack_rows(image.capacity, [2, 0, 2]))
-    assert [[0, 3_000, 64_000, 512 << 30, 1], [2, 0, 0, 0, 0]] == rows.tolist()
+    rows = unpack_rows(pack_rows(image.capacity, [2, 0, 2], kept={2}))
+    assert [[0, 3_000, 64_000, 512 << 30, 1, 0, 0], [2, 0, 0, 0, 0, 0, 1]] == rows.tolist()
     assert [] == unpack_rows(pack_rows(image.capacity, [])).tolist()
 
 

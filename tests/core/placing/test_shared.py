@@ -166,7 +166,7 @@ def test_packed_rows_of_nodes_with_parts_are_read_from_the_image() -> None:
         granted(a_claim("w-1", jobs=(a_job(1, 0.6),), spreads=(a_spread({0: 1}),))),
     )
     placer = placer_of(image.capacity)
-    packed = unpack_rows(pack_rows(image.capacity, [0, 1]))
+    packed = unpack_rows(pack_rows(image.capacity, [0, 1])).tolist()
     placer.touch([0, 1])
     placer.put_rows(packed)
     assert {0: (400,), 1: ()} == {node: row.parts for node, row in rows_of(placer).items()}

@@ -1,0 +1,131 @@
+"""An agent that takes in rows alone: the taking in before a search, and the search partition by partition.
+
+The first request of a round names, by its turn, the partitions that the agent owns: rows of these that were held back are taken
+in at one go, and then the request is decided. So are rows that were told since, at each later request of the round. There are no
+timers, so an agent without requests rests. A workload that neither a
+node nor an owned rack holds is searched for in the whole region, after all rows were taken in. A request that rows cannot
+answer, or that finds no place, is handed back to the broker for an agent that folds every fact.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from components.allocation_agent.state import (
+    AgentState,
+    PutAside,
+    TakenIn,
+    ViewWanted,
+    Waiting,
+)
+from core.component import Decision
+from core.fact import Note
+from core.messages.agents import AgentFigures
+from core.messages.base import Envelope
+from core.nouns.agents import AgentView, Turn
+from core.nouns.instant import MILLISECOND, Instant, Nanoseconds
+from core.nouns.limits import WAITING_MAX
+from core.nouns.workload import JobSpec
+from core.placing.believed import Believed
+from core.placing.partition_search import Knowledge
+from core.placing.partitions import NO_PARTITION, offset_of, owned_by
+from core.placing.pick.nodes import Choice
+from core.placing.placer import Found
+from core.placing.pool_set import Asker
+from core.placing.strategies import STRATEGIES
+from core.placing.strategies.adaptive import is_late_after
+from core.placing.strategies.tier_first import tier_first
+
+
+class Searched(Struct, frozen=True):
+    """The result of a search by rows alone."""
+
+    found: Found | None = None
+    partition: int = NO_PARTITION
+    """In which the place was found; NO_PARTITION: in the whole region."""
+    quality_permille: int = -1
+    """As in `Counted`."""
+    wants_all: bool = False
+    """True if all rows must be taken in first."""
+
+
+NOTHING_FOUND = Searched()
+
+
+def before_search(state: AgentState, message: Waiting, turn: Turn, envelope: Envelope) -> Decision | None:
+    """Return the decision that puts a request aside until it can be decided; None if it can be decided now.
+
+    A request that no longer finds room among those that wait is dropped: queue and broker repeat requests without an answer.
+    """
+    wants_rows = state.image.agents.settings.has_rows_alone and not turn.is_full
+    events: list[Note] = []
+    if state.has_rows_alone != wants_rows:
+        events.append(ViewWanted(wants_rows))
+    if (state.believed is not None) == wants_rows and not events:
+        due = state.believed.due(turn) if state.believed is not None else None
+        if due is None:
+            return None
+        events.append(TakenIn(tuple(due), turn))
+    if len(state.waiting) < WAITING_MAX:
+        events.append(PutAside(message, Instant(envelope.at - envelope.waited)))
+    return Decision(events=tuple(events))
+
+
+def can_serve(state: AgentState) -> bool:
+    """Return whether the first request that waits can be decided now."""
+    return bool(state.waiting) and (state.believed is not None) == state.has_rows_alone
+
+
+def choice_for(state: AgentState, seed: str, turn: Turn) -> Choice:
+    """Return an agent's choice in a turn: which partitions and pods come first."""
+    rotation = state.image.agents.settings.rotation
+    return Choice(seed, *offset_of(turn, state.placer.partitions.count, rotation), state.window.best)
+
+
+def search(
+    state: AgentState,
+    believed: Believed,
+    jobs: tuple[JobSpec, ...],
+    asker: Asker,
+    choice: Choice,
+    waited: Nanoseconds,
+    without: Iterable[object] = (),
+) -> Searched:
+    """Return a place for all tasks of all jobs by rows alone.
+
+    waited    how long the request has waited
+    without   as in core/placing/placer.py `find`
+    """
+    settings, keys = believed.image.agents.settings, tuple(without)
+    if len(jobs) == 1:
+        count = believed.partitions.count
+        is_owned = settings.view == AgentView.PARSYNC and believed.turn is not None
+        owned = (
+            owned_by(believed.turn, count, settings.rotation) if is_owned and believed.turn else range(count)
+        )
+        is_late = is_late_after(waited, was_late=state.is_late)
+        strategy = STRATEGIES.get(settings.placing, tier_first)
+        knowledge = Knowledge(believed.fresh, owned, strategy, is_late)
+        found = state.placer.find_in_partition(jobs[0], asker, choice, knowledge, keys)
+        if found is not None:
+            return Searched(Found((found.spread,)), found.partition, found.quality_permille)
+        if jobs[0].tasks == 1:
+            return NOTHING_FOUND
+    if not believed.is_whole:
+        return Searched(wants_all=True)
+    whole = state.placer.find(jobs, replace(asker, spares_all=True), choice, without=keys)
+    return Searched(whole) if isinstance(whole, Found) else NOTHING_FOUND
+
+
+def take_in_all(believed: Believed) -> TakenIn:
+    """Return the note by which all rows that are held back are taken in."""
+    return TakenIn(tuple(range(believed.partitions.count)))
+
+
+def figures_of(state: AgentState, now: Instant) -> AgentFigures:
+    """Return the figures of a beat."""
+    if state.believed is None:
+        return state.tally.figures("full", 0, 0, state.placer.partitions.count)
+    ages = [(now - at) // MILLISECOND for at in state.believed.taken_at]
+    return state.tally.figures(state.image.agents.settings.view, min(ages), max(ages), len(ages))
