@@ -29,7 +29,7 @@ from core.nouns.limits import WAITING_MAX
 from core.nouns.workload import JobSpec
 from core.placing.believed import Believed
 from core.placing.partition_search import Knowledge
-from core.placing.partitions import NO_PARTITION, offset_of, owned_by
+from core.placing.partitions import NO_PARTITION, owned_by
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker
@@ -78,9 +78,8 @@ def can_serve(state: AgentState) -> bool:
 
 
 def choice_for(state: AgentState, seed: str, turn: Turn) -> Choice:
-    """Return an agent's choice in a turn: which partitions and pods come first."""
-    rotation = state.image.agents.settings.rotation
-    return Choice(seed, *offset_of(turn, state.placer.partitions.count, rotation), state.window.best)
+    """Return an agent's choice in a turn: which pods come first."""
+    return Choice(seed, (turn.index + turn.round) % turn.agents, turn.agents, state.window.best)
 
 
 def search(

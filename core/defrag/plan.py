@@ -23,7 +23,17 @@ from core.nouns.workload import JobSpec
 from core.placing.diagnosis.fragmentation import is_unused, nodes_with_gpus, racks_of, wholeness_of
 from core.placing.pool_set import request_of
 
-SECTIONS = ("attempts", "capacity", "control", "maintenance", "pools", "preemption", "prices", "starts")
+SECTIONS = (
+    "agents",
+    "attempts",
+    "capacity",
+    "control",
+    "maintenance",
+    "pools",
+    "preemption",
+    "prices",
+    "starts",
+)
 """Sections of a region's image that a plan is made from."""
 Cost = tuple[int, int, int, int]
 """GPU-seconds lost and GPU milli moved, each per unit that comes free; number of moves; the unit."""

@@ -37,7 +37,7 @@ class View(Struct, frozen=True):
     """From which its chance was drawn."""
     stripe: int = 0
     stripes: int = 1
-    """Partitions, and for a gang over racks pods, with a number that is `stripe` modulo `stripes` came first."""
+    """Pods with a number that is `stripe` modulo `stripes` came first."""
     best: int = 1
     """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
     is_whole: bool = True

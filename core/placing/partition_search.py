@@ -1,7 +1,7 @@
 """The search of a region partition by partition: which partition comes first for a job, and a place for all its tasks in it.
 
 A job is looked for in one partition if one node holds all its tasks, or one rack that the agent owns. The strategy says which
-partitions come first (core/placing/strategies/); of these the one with the best node, and of equals a drawn one. Anything else, and
+partitions come first (core/placing/strategies/), and of these one is drawn. Anything else, and
 whatever rows cannot tell, is for a search of the whole region.
 """
 

@@ -193,7 +193,7 @@ class PoolIndex:
 
     def _pick(self, request: Request, choice: Choice) -> int | None:
         if self._is_passing and not self.bounds.concern(request):
-            return pick_lazily(self.table, self.plan, request, choice, self.picker.partitions)
+            return pick_lazily(self.table, self.plan, request, choice)
         return self.picker.pick(self.class_within(request, 1), choice)
 
     # Rows.

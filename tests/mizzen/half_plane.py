@@ -6,14 +6,16 @@ What happened before is written into the logs by hand; what is asked of it then 
 from collections.abc import Sequence
 from typing import Any
 
+from components.allocation_agent.component import AllocationAgent
 from components.job_queue.component import JobQueue
 from components.placement_store.component import PlacementStore
+from components.region_broker.component import RegionBroker
 from components.task_control.component import TaskControl
 from core.component import Component
 from core.events.queue import RegionAdded, WorkloadAwarded, WorkloadBound
 from core.fact import Event, Fact
 from core.images import GlobalImage, RegionImage
-from core.nouns.ids import GLOBAL_LOG, LogName
+from core.nouns.ids import GLOBAL_LOG, AgentName, LogName
 from core.nouns.instant import Instant
 from core.nouns.workload import WorkloadSpec
 from runtime.host import Host, Kept
@@ -51,9 +53,16 @@ class HalfPlane:
 
 
 async def half_plane(
-    place: Place, region: Sequence[Event] = (), *queue: Event, spec: WorkloadSpec | None = None
+    place: Place,
+    region: Sequence[Event] = (),
+    *queue: Event,
+    spec: WorkloadSpec | None = None,
+    agents: int = 0,
 ) -> HalfPlane:
-    """Workload w-1 was submitted so, and these things happened in the queue's log and in the region's."""
+    """Workload w-1 was submitted so, and these things happened in the queue's log and in the region's.
+
+    agents   so many, and a broker, are there too
+    """
     readers: dict[LogName, Serving] = {}
     begun = (opened(), RegionAdded(EU), submitted(1, spec), *queue)
     for log, events in ((GLOBAL_LOG, begun), (EU_LOG, (opened(), *region))):
@@ -68,6 +77,10 @@ async def half_plane(
     for component, log in ((JobQueue((EU,)), GLOBAL_LOG), (PlacementStore(EU), EU_LOG)):
         await _keep(place, component, log)
     control = place.follow(TaskControl(EU))
+    if agents:
+        place.follow(RegionBroker(EU))
+        for number in range(agents):
+            place.follow(AllocationAgent(EU, AgentName(f"a{number}")))
     await place.sleep(1)
     return HalfPlane(place, readers, control)
 

@@ -14,21 +14,26 @@ from components.allocation_agent.component import AllocationAgent
 from components.allocation_agent.state import AgentState
 from components.placement_store.component import PlacementStore
 from components.placement_store.state import StoreState
-from core.component import Component, Decision, Images
+from core.component import Component, Decision, ImageAdopted, Images, RowsAlone, RowsTold
 from core.events.queue import RegionAdded, WorkloadAwarded
+from core.events.region import ClaimGranted
 from core.fact import NO_LOG, Event, Fact, Note
+from core.images import RegionImage
 from core.images.capacity import Capacity
-from core.messages.agents import ClaimAnswered, PlaceAward
+from core.messages.agents import AwardHandedBack, ClaimAnswered, PlaceAward, SetAgents
 from core.messages.base import Envelope, LogHeard, Message, Woken
 from core.messages.broker import ExecuteAward
 from core.messages.store import DeclineAward, RecordEnd, RecordJoin, SubmitClaim
-from core.nouns.agents import Turn
+from core.nouns.agents import AgentSettings, Turn
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, TenantName, WorkloadId, region_log
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from core.nouns.placement import Claim
 from core.nouns.workload import EndCause, JobSpec, Kind
+from core.placing.partitions import full_of, turn_of
+from core.placing.placer import SECTIONS
 
+STREAM = AgentSettings()
 EAST = RegionName("east")
 LOG = region_log(EAST)
 TURNS_MAX = 100
@@ -52,18 +57,39 @@ class LaggingAgent:
     def __init__(self, component: AllocationAgent, at: Instant) -> None:
         self.component = component
         self.state: AgentState = component.initial(Images(at, None, {}))
-        self.late: deque[Fact] = deque()
+        self.late: deque[tuple[Fact, bytes]] = deque()
+        """Facts, each with the rows of the nodes that it changed."""
+        self._wanted: frozenset[type[Event]] | None = None
+        """The facts that are folded; None: all."""
 
-    def tell(self, fact: Fact, lag: int) -> None:
-        """A fact became durable: the agent folds all but the newest ones."""
-        self.late.append(fact)
+    def tell(self, fact: Fact, rows: bytes, lag: int) -> None:
+        """A fact became durable: the agent is told all but the newest ones."""
+        self.late.append((fact, rows))
         while len(self.late) > lag:
-            self.component.evolve(self.state, self.late.popleft())
+            self._hand_on(*self.late.popleft())
 
     def catch_up(self, sequence: int) -> None:
         """It is told of all facts up to this one."""
-        while self.late and self.late[0].sequence <= sequence:
-            self.component.evolve(self.state, self.late.popleft())
+        while self.late and self.late[0][0].sequence <= sequence:
+            self._hand_on(*self.late.popleft())
+
+    def follow_as_wanted(self) -> None:
+        """Hand on fewer facts from here on, if the agent wants rows alone, as a host does."""
+        (follow,) = self.component.follows_now(self.state)
+        if follow.facts == self._wanted:
+            return
+        assert follow.facts is not None, "a crowd's agents never go back to folding every fact"
+        self._wanted = follow.facts
+        self._note(RowsAlone(LOG))
+
+    def _hand_on(self, fact: Fact, rows: bytes) -> None:
+        if self._wanted is None or type(fact.event) in self._wanted:
+            self.component.evolve(self.state, fact)
+        if self._wanted is not None:
+            self._note(RowsTold(LOG, fact.sequence, rows))
+
+    def _note(self, note: Note) -> None:
+        self.component.evolve(self.state, Fact(NO_LOG, 0, Instant(0), "", "bench", note))
 
 
 class Crowd:
@@ -72,6 +98,8 @@ class Crowd:
     lag        facts that each agent has yet to be told of, while it does not wait for them itself
     stripes    whether agents look at different pods first, as a broker lets them
     make       what an agent is, by its name
+    settings   how agents see the region
+    held       claims that were granted before any agent is there
     """
 
     def __init__(
@@ -82,6 +110,8 @@ class Crowd:
         lag: int = 0,
         stripes: bool = True,
         make: Callable[[RegionName, AgentName], AllocationAgent] = AllocationAgent,
+        settings: AgentSettings = STREAM,
+        held: Iterable[Claim] = (),
     ) -> None:
         self.now = Instant(0)
         self.lag, self.stripes = lag, stripes
@@ -100,7 +130,25 @@ class Crowd:
         self._decide(self.store, self.state, LogHeard(GLOBAL_LOG))
         for inventory in inventories:
             self.say(RecordJoin(EAST, inventory))
+        self.settings = settings
+        if settings != STREAM:
+            self.say(SetAgents(EAST, settings, agents, 0, "bench"))
+        self.handed_back = 0
+        """Awards that agents gave back for a full agent."""
         self.catch_up()
+        self._grant_before(held)
+
+    def _grant_before(self, held: Iterable[Claim]) -> None:
+        """Grant claims at once, and let each agent begin with an image of that."""
+        facts = [ClaimGranted(claim.workload, claim.epoch, claim, is_merged=False) for claim in held]
+        for event in facts:
+            fact = Fact(LogName(LOG), len(self.facts) + 1, self.now, "bench", "bench", event, self.now)
+            self.facts.append(fact)
+            self.store.evolve(self.state, fact)
+        encoded = self.state.image.encode(SECTIONS) if facts else b""
+        for agent in self.agents if facts else ():
+            note = ImageAdopted(LOG, RegionImage.decode(encoded, SECTIONS), len(self.facts))
+            agent.component.evolve(agent.state, Fact(NO_LOG, 0, self.now, "", "bench", note))
 
     # What is done.
 
@@ -111,18 +159,32 @@ class Crowd:
 
     def place(self, *asked: Asked) -> list[WorkloadId]:
         """These are awarded at once, one to each agent in turn; all search before the first claim is judged."""
-        claims = []
-        names = []
-        for number, one in enumerate(asked):
-            agent = self.agents[number % len(self.agents)]
-            award = self.award(one)
-            names.append(award.workload)
-            turn = Turn(number % len(self.agents), len(self.agents)) if self.stripes else Turn()
-            said = PlaceAward(EAST, agent.component.agent, award, turn)
-            claims.append((agent, self._hear(agent, said)))
+        able = self.able
+        awards = [(able[number % len(able)], self.award(one)) for number, one in enumerate(asked)]
+        self.place_all(awards)
+        return [award.workload for _, award in awards]
+
+    @property
+    def able(self) -> list[LaggingAgent]:
+        """The agents that are asked first: those with partitions, if there are some."""
+        full = len(full_of(self.settings, self._names))
+        return self.agents[full:] or self.agents
+
+    @property
+    def _names(self) -> list[AgentName]:
+        return [agent.component.agent for agent in self.agents]
+
+    def place_all(self, awards: Sequence[tuple[LaggingAgent, ExecuteAward]]) -> None:
+        """Each agent searches for its award; then the claims are judged, one after the other."""
+        claims = [(agent, self._hear(agent, self._word_for(agent, award))) for agent, award in awards]
         for agent, messages in claims:
             self._settle(agent, messages)
-        return names
+
+    def _word_for(self, agent: LaggingAgent, award: ExecuteAward) -> PlaceAward:
+        turn = (
+            turn_of(self.settings, self._names, agent.component.agent, self.now) if self.stripes else Turn()
+        )
+        return PlaceAward(EAST, agent.component.agent, award, turn)
 
     def award(self, asked: Asked) -> ExecuteAward:
         """The queue's log shows it awarded."""
@@ -185,6 +247,11 @@ class Crowd:
             assert turns < TURNS_MAX, "it goes on for ever"
             if isinstance(message, DeclineAward):
                 self.say(message)
+            elif isinstance(message, AwardHandedBack):
+                self.handed_back += 1
+                full = self.agents[self.handed_back % max(1, len(self.agents) - len(self.able))]
+                agent = full
+                waiting.extend(self._hear(full, self._word_for(full, message.award)))
             elif isinstance(message, SubmitClaim):
                 claim = message.claim
                 is_old = has_changed_since(self.capacity, claim)
@@ -192,13 +259,22 @@ class Crowd:
                     assert isinstance(answer, ClaimAnswered), answer
                     self.claims.append((claim, answer.verdict, is_old))
                     waiting.extend(self._hear(agent, answer))
-                    agent.catch_up(answer.sequence if answer.verdict == "conflict" else 0)
+                    has_rows_alone = agent.state.believed is not None
+                    agent.catch_up(
+                        answer.sequence if answer.verdict == "conflict" and not has_rows_alone else 0
+                    )
                     due = agent.component.due(agent.state)
                     if agent.state.conflicted and due is not None and due <= self.now:
                         waiting.extend(self._hear(agent, Woken()))
 
     def _hear(self, agent: LaggingAgent, message: Message) -> tuple[Message, ...]:
-        return self._decide(agent.component, agent.state, message).messages
+        """What an agent says to a message, once it has taken in what it needs."""
+        messages = [*self._decide(agent.component, agent.state, message).messages]
+        agent.follow_as_wanted()
+        while agent.state.waiting:
+            messages += self._decide(agent.component, agent.state, Woken()).messages
+            agent.follow_as_wanted()
+        return tuple(messages)
 
     def _decide(self, component: Component[Any], state: Any, message: Message) -> Decision:  # Any: its state
         self.now = after(self.now, Nanoseconds(MILLISECOND // 10))
@@ -214,8 +290,10 @@ class Crowd:
         fact = Fact(LogName(LOG), len(self.facts) + 1, self.now, "bench", "bench", event, self.now)
         self.facts.append(fact)
         component.evolve(state, fact)
+        rows = self.store.packed_rows(self.state, fact.sequence)
+        assert rows is not None, fact.sequence
         for agent in self.agents:
-            agent.tell(fact, self.lag)
+            agent.tell(fact, rows, self.lag)
 
 
 def has_changed_since(capacity: Capacity, claim: Claim) -> bool:

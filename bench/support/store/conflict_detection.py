@@ -57,13 +57,13 @@ def detected(
     used      the share of GPUs from which on a workload ends for each that comes
     stripes   whether agents look at different pods first, as brokers let them
     """
-    crowd = Crowd(_inventories(nodes), agents=agents, lag=lag, stripes=stripes)
+    crowd = Crowd(inventories(nodes), agents=agents, lag=lag, stripes=stripes)
     dice = random.Random(seed)
     running: list[WorkloadId] = []
     gpus: dict[WorkloadId, int] = {}
     held = 0
     for _ in range(requests // agents):
-        asked = [_asked(dice) for _ in range(agents)]
+        asked = [drawn_request(dice) for _ in range(agents)]
         names = crowd.place(*asked)
         for name, one in zip(names, asked, strict=True):
             if crowd.capacity.holding(name, 1) is not None:
@@ -98,12 +98,14 @@ def figures(*, is_quick: bool = False) -> dict[str, float]:
     }
 
 
-def _asked(dice: random.Random) -> Asked:
+def drawn_request(dice: random.Random) -> Asked:
+    """Return a request of the mix."""
     gpus = dice.choices(SIZES, WEIGHTS)[0]
     tasks = dice.randint(*GANG_TASKS) if dice.random() < GANG_SHARE else 1
     return Asked((JobSpec("main", tasks, Amount(gpus * MILLI, gpus * 4_000, gpus << 34), GPU_TYPE),))
 
 
-def _inventories(nodes: int) -> list[Inventory]:
+def inventories(nodes: int) -> list[Inventory]:
+    """Return the nodes of the region, served by one worker."""
     name = WorkerName("w0")
     return [Inventory(name, (NodeGroup(0, nodes, NODE, GPU_TYPE, 0, NODES_A_RACK, zone="zone-0"),))]

@@ -47,8 +47,8 @@ IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, PARTITION, STRIPE, BEST, SOME, TIGHTEST,
     "draw",
 )
 """Steps of a choice beside the rules: all nodes of the pool, nodes with capacity for a task, the part of them that the pool's
-reserve and limit leave, units with capacity for all tasks, the partition that alone was searched, the agent's own partitions (of
-a gang: pods), the best nodes (N0), as many as a refinement reads, the smallest unit that is large enough, and chance."""
+reserve and limit leave, units with capacity for all tasks, the partition that alone was searched, the agent's own pods, the best
+nodes (N0), as many as a refinement reads, the smallest unit that is large enough, and chance."""
 BEYOND_RACKS = (Level.POD, Level.DOMAIN)
 """Levels of preferences that a search of one partition leaves out."""
 
@@ -122,6 +122,10 @@ class Retraced(Struct, frozen=True):
     """The choice of each job, in the order of jobs; empty if no search was made."""
     beside: AttemptKey | None = None
     """The host whose place a guest was given, without a search."""
+    placing: str = ""
+    """Of an agent that takes in rows alone, the strategy that chose the partition; empty: the agent folds every fact."""
+    partition: int = -1
+    """The partition that was searched; -1: the whole region was."""
 
 
 def what_is_missing(claim: Claim) -> str:
@@ -184,7 +188,8 @@ def retraced(
         why = "other nodes are found"
     elif not set(victims or ()) <= set(found.victim_keys):
         why = "others are found to be pushed out"
-    return Retraced(Outcome.DIFFERENT if why else Outcome.EQUAL, view.sequence, why, choices)
+    outcome = Outcome.DIFFERENT if why else Outcome.EQUAL
+    return Retraced(outcome, view.sequence, why, choices, placing=view.placing, partition=view.partition)
 
 
 def _is_where_it_was_granted(claim: Claim, found: Sequence[Spread]) -> bool:
@@ -289,14 +294,13 @@ class _Sieve(_Funnel):
         """Record the steps of the preferences, as core/placing/pick/nodes.py picks one task's node."""
         pool, one, layout = self.pool, self.one, self.pool.layout
         pod_of = np.repeat(np.arange(layout.pods), layout.pod_slots)
-        partitions = pool.picker.partitions
-        assert partitions is not None, pool.name
-        of_slot = np.repeat(partitions.of_row, layout.rack_slots)
         is_alone = choice.partition >= 0
         if is_alone:
-            self.keep(PARTITION, of_slot == choice.partition)
+            partitions = pool.picker.partitions
+            assert partitions is not None, pool.name
+            self.keep(PARTITION, np.repeat(partitions.of_row, layout.rack_slots) == choice.partition)
         elif choice.stripes > 1:
-            own = (of_slot >= 0) & (of_slot % choice.stripes == choice.stripe)
+            own = pod_of % choice.stripes == choice.stripe
             self.keep(STRIPE, own if self._is_of_best_tier(own) else np.ones_like(own))
         clusters = pool.table.clusters
         if clusters.rules and len(layout.clusters) > 1 and not is_alone:

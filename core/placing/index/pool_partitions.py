@@ -25,16 +25,10 @@ class PoolPartitions:
         self._there = np.flatnonzero(np.diff(firsts))
         """Partitions that have racks in this pool."""
         self.within = lru_cache(maxsize=None)(self._within)
-        self.owned = lru_cache(maxsize=256)(self._owned)
 
     def _within(self, partition: int) -> Numbers:
         """Return the rows of one partition, ascending."""
         rows: Numbers = np.sort(self._rows[self._firsts[partition] : self._firsts[partition + 1]])
-        return rows
-
-    def _owned(self, first: int, step: int) -> Numbers:
-        """Return the rows of all partitions whose number is `first` modulo `step`, ascending."""
-        rows: Numbers = np.flatnonzero((self.of_row >= 0) & (self.of_row % step == first))
         return rows
 
     def least(self, by_row: Codes) -> Codes:

@@ -4,9 +4,9 @@ One task goes to the best cluster with capacity, there to the nodes with the lea
 to the tightest unit that holds all tasks: a node, else a rack, a pod, a cluster, the whole pool; inside the unit, to as few racks
 and nodes as possible, better keys first.
 
-Agents that search at one time keep apart: each first looks at partitions of its own (core/placing/partitions.py), while no node of
-another is of a better tier for the task. A search in one partition reads its rows alone, so clusters are not compared there, and of
-a key only the bits that follow from a node and its rack.
+Agents that search at one time keep apart. One that folds every fact first looks at pods of its own, unless a node elsewhere is of a
+better tier for the task. One that takes in rows alone searches one partition (core/placing/partitions.py) and reads its rows alone:
+clusters are not compared there, and of a key only the bits that follow from a node and its rack.
 
 source    Protean §3 (random among the best), spec: best fit over units, fewest racks
 """
@@ -24,7 +24,7 @@ from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
 from core.placing.pick.draw import drawn
 from core.placing.pick.extents import Extents, evenly
-from core.rules.placement.plan import NO_KEY, Plan
+from core.rules.placement.plan import KEY_BITS, NO_KEY, Plan
 from core.rules.placement.rule import Codes, Flags, Numbers, Request
 
 Placed = list[tuple[int, int]]
@@ -40,7 +40,7 @@ class Choice(Struct, frozen=True):
     seed: str
     stripe: int = 0
     stripes: int = 1
-    """Partitions, and for a gang over racks pods, whose number is `stripe` modulo `stripes` come first."""
+    """Pods whose number is `stripe` modulo `stripes` come first."""
     best: int = 1
     """The number of best nodes in the draw, beside nodes equal to the last of them (Protean's N0); 1: only equally good ones."""
     partition: int = -1
@@ -107,7 +107,7 @@ class Picker:
         self._plan = plan
         self._extents = Extents(table.layout)
         self.partitions: PoolPartitions | None = None
-        """The racks of the pool by partition; None: no stripe or partition is searched first."""
+        """The racks of the pool by partition; None: no partition is ever searched by itself."""
 
     # One task.
 
@@ -115,20 +115,39 @@ class Picker:
         """Return a slot for one task, or None."""
         if choice.partition >= 0:
             return self._pick_in_partition(one, choice)
-        least = one.pod_min
-        if one.has_rivals and not self._table.clusters.is_level:
-            least = self._of_best_clusters(least, slice(None))
+        if choice.stripes > 1:
+            own = self._least(one, choice.stripe, choice.stripes)
+            best = int(own.min(initial=INVALID))
+            if best != INVALID and self._is_of_best_tier(one, best):
+                return self._pick_of(one, choice, own, choice.stripe, choice.stripes)
+        return self._pick_of(one, choice, self._least(one, 0, 1), 0, 1)
+
+    def _is_of_best_tier(self, one: RequestClass, best: int) -> bool:
+        """Return whether no node elsewhere is of a better tier than the best one of the own pods."""
+        shift = self._plan.tier_shift
+        return shift == KEY_BITS or best >> shift == int(self._least(one, 0, 1).min()) >> shift
+
+    def _least(self, one: RequestClass, first: int, step: int) -> Numbers:
+        """Return the least keys of pods `first` modulo `step`, INVALID outside the best clusters with capacity."""
+        least = one.pod_min if step == 1 else one.pod_min[first::step]
+        if not one.has_rivals or self._table.clusters.is_level or not len(least):
+            return least
+        rank = self._table.clusters.code[self._layout.cluster_of_pod[first::step]]
+        is_best = best_of_type(rank, self._layout.type_of_pod[first::step], least != INVALID)
+        return np.where(is_best, least, INVALID)
+
+    def _pick_of(
+        self, one: RequestClass, choice: Choice, least: Numbers, first: int, step: int
+    ) -> int | None:
         best = int(np.minimum.reduce(least)) if len(least) else INVALID
         if best == INVALID:
             return None
-        if choice.stripes > 1 and self.partitions is not None:
-            slot = self._pick_owned(one, choice, best)
-            if slot is not None:
-                return slot
         pods = (least == best).nonzero()[0]
+        if step > 1:
+            pods = pods * step + first
         wanted = self._wanted(one, choice)
         if wanted > 1:
-            return self._one_of_best(one, wanted, choice.seed, least)
+            return self._one_of_best(one, wanted, choice.seed, (least, first, step))
         if self._plan.refinements:
             return self._refined(one, choice, pods, best)
         if self._plan.is_by_name:
@@ -146,34 +165,11 @@ class Picker:
         inside = (one.key[first_slot : first_slot + self._layout.pod_slots] == best).nonzero()[0]
         return first_slot + int(inside[which])
 
-    def _of_best_clusters(self, least: Numbers, pods: slice | Numbers) -> Numbers:
-        """Return the least keys of units in these pods, INVALID outside the best clusters with capacity."""
-        rank = self._table.clusters.code[self._layout.cluster_of_pod[pods]]
-        is_best = best_of_type(rank, self._layout.type_of_pod[pods], least != INVALID)
-        return np.where(is_best, least, INVALID)
-
     def _wanted(self, one: RequestClass, choice: Choice) -> int:
         """Return the number of best nodes among which one is drawn."""
         return best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
 
     # Some racks.
-
-    def _pick_owned(self, one: RequestClass, choice: Choice, best: int) -> int | None:
-        """Return a slot in the own partitions, unless a node elsewhere is of a better tier.
-
-        best   the least key of the whole pool
-        """
-        assert self.partitions is not None
-        rows = self.partitions.owned(choice.stripe, choice.stripes)
-        least = one.rack_keys(ALL_BITS)[rows]
-        if one.has_rivals and not self._table.clusters.is_level:
-            least = self._of_best_clusters(least, rows // RACKS_PER_POD)
-        own = int(least.min(initial=INVALID))
-        if own == INVALID or own >> self._plan.tier_shift != best >> self._plan.tier_shift:
-            return None
-        wanted = self._wanted(one, choice)
-        rows = rows[least != INVALID] if wanted > 1 else rows[least == own]
-        return self._one_in(one, rows, ALL_BITS, own, wanted, choice)
 
     def _pick_in_partition(self, one: RequestClass, choice: Choice) -> int | None:
         """Return a slot in one partition."""
@@ -241,17 +237,17 @@ class Picker:
         found = self._slots_of(pods, some_of(equal, choice.seed, is_by_name=plan.is_by_name))
         return refined(self._table, plan, one.request, found, choice.seed)
 
-    def _one_of_best(self, one: RequestClass, wanted: int, seed: str, least: Numbers) -> int:
-        """Return one of the best nodes: of the `wanted` best, and of all that equal the last of them.
-
-        least   (pods,) least keys
-        """
+    def _one_of_best(
+        self, one: RequestClass, wanted: int, seed: str, pods_of: tuple[Numbers, int, int]
+    ) -> int:
+        """Return one of the best nodes: of the `wanted` best, and of all that equal the last of them."""
+        least, first, step = pods_of
         # 1. Pods have at least so many nodes with their least key: with the wanted ones among them, no worse key is needed.
         in_order = np.argsort(least, kind="stable")
-        upto = one.pod_ties[in_order].cumsum()
+        upto = one.pod_ties[first::step][in_order].cumsum()
         last = min(int(upto.searchsorted(wanted)), len(upto) - 1)
         bound = min(int(least[in_order[last]]), INVALID - 1)
-        pods = np.flatnonzero(least <= bound)
+        pods = np.flatnonzero(least <= bound) * step + first
         # 2. Among these, the key of the last one wanted.
         key = self._keys_of(one, pods)
         better = key[key < bound]

@@ -9,7 +9,6 @@ source    spec/protean-parsync.md §5.3 (1): the lazy filter chain for classes t
 import numpy as np
 
 from core.placing.index.node_classes import samples_among
-from core.placing.index.pool_partitions import PoolPartitions
 from core.placing.index.request_classes import ALIKE_MIN, tasks_that_fit
 from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
@@ -25,9 +24,7 @@ from core.rules.placement.rule import (
 )
 
 
-def pick_lazily(
-    table: NodeTable, plan: Plan, request: Request, choice: Choice, partitions: PoolPartitions | None = None
-) -> int | None:
+def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) -> int | None:
     """Return a slot for one task, or None. Raises RuleFailed."""
     if table.failed is not None:
         raise table.failed
@@ -35,7 +32,7 @@ def pick_lazily(
     if not len(slots):
         return None
     wanted = best_of(choice.best, len(slots)) if choice.best > 1 else 1
-    own = slots if partitions is None or choice.stripes == 1 else _owned(table, slots, choice, partitions)
+    own = slots if choice.stripes == 1 else _owned(table, slots, choice)
     slots, own = _of_best_cluster(table, slots), _of_best_cluster(table, own)
     if len(own) and _tier(table, plan, request, own) == _tier(table, plan, request, slots):
         slots = own
@@ -71,10 +68,9 @@ def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
     return slots
 
 
-def _owned(table: NodeTable, slots: Numbers, choice: Choice, partitions: PoolPartitions) -> Numbers:
-    """Return the slots in the own partitions."""
-    of_slot = partitions.of_row[slots >> _bits_within(table.layout.rack_slots)]
-    own: Numbers = slots[of_slot % choice.stripes == choice.stripe]
+def _owned(table: NodeTable, slots: Numbers, choice: Choice) -> Numbers:
+    """Return the slots in the own pods."""
+    own: Numbers = slots[(slots >> _bits_within(table.layout.pod_slots)) % choice.stripes == choice.stripe]
     return own
 
 

@@ -48,7 +48,7 @@ class Strategy(Protocol):
     def __call__(self, candidates: Candidates) -> Flags:
         """Return (P,) the partitions that come first, of those with capacity; none if none has capacity.
 
-        Of several, the one with the best node comes first, and of these a drawn one.
+        Of several, one is drawn: agents whose claims are still on their way to each other then meet less often.
         """
 
 

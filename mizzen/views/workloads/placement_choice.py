@@ -17,6 +17,7 @@ from core.placing.diagnosis.replay_choice import (
     DRAW,
     KEPT_FREE,
     LARGE_ENOUGH,
+    PARTITION,
     ROOM,
     STRIPE,
     TIGHTEST,
@@ -37,7 +38,8 @@ WORDS = {
     ROOM: "capacity for a task",
     KEPT_FREE: "the capacity that its pool keeps free",
     LARGE_ENOUGH: "capacity for all tasks",
-    STRIPE: "the agent's stripe",
+    PARTITION: "the agent's partition",
+    STRIPE: "the agent's own pods",
     BEST: "the agent's best few",
     TIGHTEST: "the tightest fit",
     DRAW: "chance",
@@ -101,12 +103,30 @@ def lines_of(region: RegionName, found: Chosen, indent: str) -> list[str]:
         lines.append(
             f"{indent}it was paired with {workload} (attempt {epoch}), on whose device it was placed"
         )
+    if again.placing:
+        lines.append(f"{indent}{_why_there(again)}")
     for choice in again.choices:
         lines.append(f"{indent}{_sentence(region, choice)}")
         lines.append(f"{indent * 2}nodes left by {_steps_text(choice.steps)}")
         if choice.units:
             lines.append(f"{indent * 2}{choice.unit}s left by {_steps_text(choice.units)}")
     return lines
+
+
+WHY_THERE = {
+    "tier-first": "the freshest of the partitions with the best tier for the task, the agent's own ones first",
+    "latency-first": "the freshest partition, the agent's own ones first",
+    "quality-first": "the partition with the best mean score for the task",
+    "adaptive": "the partition with the best mean score, or the freshest one while requests wait for long",
+}
+"""By strategy, why a partition came first."""
+
+
+def _why_there(again: Retraced) -> str:
+    if again.partition < 0:
+        return "no partition of the agent had a place: the whole region was searched, after all rows were taken in"
+    why = WHY_THERE.get(again.placing, "the partition that came first")
+    return f"it was searched for in partition {again.partition} as of {again.sequence}, by {again.placing}: {why}"
 
 
 def _sentence(region: RegionName, choice: JobChoice) -> str:

@@ -278,7 +278,7 @@ def test_node_that_is_wrong_for_tasks_is_left_out_within_the_window(start: Start
     waiting: list[Message] = [PlaceTasks(EU, AgentName("a0"), *attempt(), 1, tuple(told))]
     while waiting:
         for fact in machine.logs[EU_LOG][agent.state.sequence :]:
-            agent.tell(fact, 0)
+            agent.tell(fact, b"", 0)
         decision = agent.component.decide(agent.state, Envelope(waiting.pop(), "test", "test", machine.now))
         for note in decision.events:
             agent.component.evolve(agent.state, Fact(NO_LOG, 0, machine.now, "", "", note, machine.now))

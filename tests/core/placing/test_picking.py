@@ -184,9 +184,7 @@ def test_all_that_are_equal_are_picked_equally_often(plan: Plan, best: int, stri
     ties = candidates(pool, asked)
     assert len(ties) > SURVIVORS_MAX
     if stripes > 1:
-        assert pool.picker.partitions is not None
-        of_row = pool.picker.partitions.of_row.tolist()
-        ties = [slot for slot in ties if of_row[slot // pool.layout.rack_slots] % stripes == 1]
+        ties = [slot for slot in ties if slot // pool.layout.pod_slots % stripes == 1]
     found = [
         pool.picker.pick(one, Choice(f"w-{number}.1", 1 % stripes, stripes, best=best))
         for number in range(PICKS)
