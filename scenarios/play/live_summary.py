@@ -10,6 +10,7 @@ from core.events.region import ClaimGranted, ClaimPromised
 from core.invariants.consistency import Violation
 from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
 from core.nouns.workload import Kind, Phase
+from scenarios.accounting.claims import RegionClaims, claims_in, lines_of_claims
 from scenarios.accounting.preemption import Negotiated, lines_of_negotiated, negotiated_in
 from scenarios.play.live import LiveRun, TenantsAt
 from scenarios.play.live_turns import TurnsOf, turns_of
@@ -62,6 +63,8 @@ class Summary(Struct, frozen=True):
     """Attempts that were pushed out."""
     turns: list[TurnsOf] = []
     """Of the jobs of a shared pool; empty: the scenario names none."""
+    claims: list[RegionClaims] = []
+    """By region."""
 
     @property
     def is_good(self) -> bool:
@@ -114,6 +117,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         tenants=[at for at in (run.most_held, run.tenants_in_calm) if at is not None],
         negotiated=negotiated,
         turns=turns,
+        claims=claims_in(directory, witness.logs),
     )
 
 
@@ -229,6 +233,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         *((f"{one.name} ({one.workload})", _turned(one)) for one in summary.turns),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
+        *lines_of_claims(summary.claims),
         ("violations", str(summary.invariant_violations)),
         ("problems", "; ".join(summary.problems) or "none"),
         ("facts", f"{summary.facts} in {len(summary.digests)} logs"),

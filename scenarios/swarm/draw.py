@@ -14,11 +14,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.nouns.agents import AgentView, Placing
 from core.nouns.pool import SHARED_POOL
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN, UNLIMITED
 from runtime.fleet_file import RegionSpec
 from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
+from scenarios.faults.agents_set import AgentsSet
 from scenarios.faults.crash import Crash
 from scenarios.faults.dataset_set import DatasetSet
 from scenarios.faults.move_storm import MoveStorm
@@ -28,6 +30,7 @@ from scenarios.faults.region_abandoned import RegionAbandoned
 from scenarios.faults.round_crash import RoundCrash
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.scenario import CalmSpec, ScenarioSpec, all_checks
+from scenarios.schema.agents import AgentsSpec
 from scenarios.schema.fleet import FleetSpec, SharedSpec, plan_of, regions_of
 from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
@@ -79,9 +82,14 @@ POLICIES = (
 """By which the pool is shared, where there is a planner; the first is what a plane begins with."""
 PAIRING = ("max_min", "max_min", "water_filling", "finish_time", "gandiva")
 """By which it is where two jobs may share a GPU."""
+VIEWED_EVERY, VIEWED_AT = 7, 6
+"""Seeds of which in one most agents take in rows alone, and which; operators may change that meanwhile."""
+VIEWS = (AgentView.PARSYNC, AgentView.PARSYNC, AgentView.STATESYNC)
+VIEW_SET_SHARE = 0.5
+"""Of these, those in which operators change it."""
 ROUND_SECONDS = (10.0, 20.0, 30.0, 60.0)
 """Rounds are as short as all other spans here."""
-OF_SOME = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm, RoundCrash)
+OF_SOME = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm, RoundCrash, AgentsSet)
 """What needs a load or fleet of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
 TIGHT_SHARE = 0.7
 """Of the scenarios with tenants, those whose quotas are smaller than what is asked for."""
@@ -100,6 +108,14 @@ class Mix(Struct, frozen=True):
 
 def draw_scenario(seed: int) -> ScenarioSpec:
     """The scenario of a seed."""
+    spec = _draw_plain(seed)
+    if seed % VIEWED_EVERY == VIEWED_AT:
+        return _with_views(spec, random.Random(f"swarm/{seed}/views"))
+    return spec
+
+
+def _draw_plain(seed: int) -> ScenarioSpec:
+    """The same before it is drawn how agents see their regions."""
     dice = random.Random(f"swarm/{seed}")
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
@@ -235,6 +251,25 @@ def _with_a_lost_region(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec
 
 PAIRS_SHARE = 0.5
 """Of fleets with a shared pool and a planner, those in which two jobs may share a GPU."""
+
+
+def _with_views(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
+    """The same with more agents, of which most take in rows alone, by any strategy."""
+    regions = {
+        name: replace(region, agents=dice.randint(3, 6)) for name, region in regions_of(spec.fleet).items()
+    }
+    agents = AgentsSpec(
+        view=dice.choice(VIEWS),
+        placing=dice.choice(list(Placing)),
+        partitions=dice.choice((2, 8, 64)),
+        sync_seconds=dice.choice((0.5, 4.0, 20.0)),
+        full=dice.choice((1, 2)),
+    )
+    fleet = replace(spec.fleet, regions=regions, agent_settings=agents)
+    faults = spec.faults
+    if dice.random() < VIEW_SET_SHARE:
+        faults = (*faults, AgentsSet(times=dice.randint(1, 3)))
+    return replace(spec, fleet=fleet, faults=faults)
 
 
 def _with_a_shared_pool(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:

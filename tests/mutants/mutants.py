@@ -432,6 +432,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "partitions_overlap",
+        "Two agents next to each other own the same partitions.",
+        (
+            Edit(
+                "core/placing/partitions.py",
+                "    return (turn.round + (turn.index if rotation == Rotation.DIFFERENT else 0)) % step, step\n",
+                "    return (turn.round + (turn.index // 2 if rotation == Rotation.DIFFERENT else 0)) % step, step\n",
+            ),
+        ),
+    ),
+    Mutant(
         "target_kept",
         "The target of a class that is gone stays when new shares are recorded, and is given to the next job of the class.",
         (

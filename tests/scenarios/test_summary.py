@@ -3,14 +3,21 @@
 import pytest
 from msgspec.structs import replace
 
-from core.nouns.ids import WorkloadId
+from core.events.agents import AgentsSet
+from core.events.region import AwardDeclined
+from core.fact import Fact
+from core.nouns.agents import AgentSettings
+from core.nouns.ids import ClaimId, RegionName, WorkloadId, region_log
 from core.nouns.instant import SECOND
 from core.nouns.operation import Ack, Answer
+from core.nouns.placement import View
+from scenarios.accounting.claims import RegionClaims, lines_of_claims
 from scenarios.accounting.preemption import Negotiated, answer_text, lines_of_negotiated
 from scenarios.controllers.yields import Way, Yields
 from scenarios.play.live_summary import Gang, Summary, lines_of
 from scenarios.play.live_turns import TurnsOf
 from scenarios.scenario import load_scenario
+from tests.builders import START, a_claim, attempt, granted
 from tests.scenarios.runs import run_quietly
 
 GANG = Gang(loss_first=4.2, loss_last=1.5, saved_step=400, resumed_step=400)
@@ -122,3 +129,22 @@ def test_log_of_a_preemption_tells_of_it(way: Way) -> None:
     assert outcome.figures["victims_asked"] >= 1
     assert outcome.figures["victims_agreed"] + outcome.figures["victims_forced"] >= 1
     assert 0 == outcome.figures["operations_unasked"]
+
+
+def test_claims_of_agents_by_rows_have_a_line() -> None:
+    """S13: of each region whose agents take in rows alone; other regions have none."""
+    log = region_log(RegionName("east"))
+    one, other = RegionClaims("east"), RegionClaims("west", grants=2, tries=2)
+    by_rows = replace(
+        a_claim("w-1"), claim=ClaimId("w-1.1.a2.3"), view=View(1, placing="tier-first", partition=3)
+    )
+    events = (
+        AgentsSet(AgentSettings("parsync")),
+        granted(by_rows),
+        granted(replace(a_claim("w-2"), claim=ClaimId("w-2.1.a0.1"))),
+        AwardDeclined(*attempt("w-3"), "conflicts_exhausted", 1, 4),
+    )
+    for number, event in enumerate(events, start=1):
+        one.count(Fact(log, number, START, "", "", event))
+    text = "75.0 % of 8 claims, by parsync; 1 of 2 grants by rows alone"
+    assert [("conflicts in east", text)] == lines_of_claims([one, other])
