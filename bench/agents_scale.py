@@ -60,12 +60,13 @@ async def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | N
                 )
                 found.setdefault((agents, view), []).append(steady)
                 back[agents] = handed_back if view == AgentView.PARSYNC else back.get(agents, 0.0)
-    return _findings(found, back, numbers)
+    return findings_of(found, back, numbers)
 
 
-def _findings(
+def findings_of(
     found: dict[tuple[int, str], list[Steady]], back: dict[int, float], numbers: tuple[int, ...]
 ) -> Findings:
+    """Return the figures of all runs, by number of agents and view."""
     figures: dict[str, float] = {}
     rates: dict[tuple[int, str], float] = {}
     for (agents, view), runs in found.items():

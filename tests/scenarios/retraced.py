@@ -38,6 +38,8 @@ class Tally(Struct):
     agents: set[str] = field(default_factory=set)
     units: Counter[Unit] = field(default_factory=Counter)
     with_learnt: int = 0
+    in_partitions: int = 0
+    by_rows_everywhere: int = 0
     with_owners: int = 0
     with_victims: int = 0
     tried_again: int = 0
@@ -103,6 +105,8 @@ def _retrace(image: RegionImage, grant: Grant, tally: Tally) -> None:
     tally.outcomes[again.outcome] += 1
     tally.agents.add(f"{grant.log} {claim.agent}")
     tally.with_learnt += bool(claim.view.learnt)
+    tally.in_partitions += claim.view.partition >= 0
+    tally.by_rows_everywhere += bool(claim.view.placing) and claim.view.partition < 0
     tally.with_owners += bool(claim.view.owners)
     tally.with_victims += bool(grant.victims)
     tally.tried_again += not claim.claim.endswith(".1")

@@ -35,14 +35,28 @@ def crowd(name: str, **counts: str) -> ScenarioSpec:
 
 
 CROWDED = crowd("crowded", MOST="120", SMALL="60", HOURS="0.5", WHEN="[150, 200]", URGENT="40")
+BY_ROWS = parse_scenario(
+    TEXT.replace("NAME", "by_rows")
+    .replace("agents: 6}", "agents: 6, agent_settings: {view: parsync, sync_seconds: 2}}")
+    .replace("MOST", "70")
+    .replace("SMALL", "40")
+    .replace("HOURS", "0.3")
+    .replace("WHEN", "[80, 105]")
+    .replace("URGENT", "25"),
+    "by_rows.yaml",
+)
+"""The same where most agents take in rows alone."""
 LESS_CROWDED = crowd("less_crowded", MOST="70", SMALL="40", HOURS="0.3", WHEN="[80, 105]", URGENT="25")
-CROWDS = {one.name: one for one in (CROWDED, LESS_CROWDED)}
-RUNS = [(LESS_CROWDED.name, 9), ("pair_ends_early", 1), ("upgrade_old_log", 1)]
+CROWDS = {one.name: one for one in (CROWDED, LESS_CROWDED, BY_ROWS)}
+RUNS = [(LESS_CROWDED.name, 9), (BY_ROWS.name, 1), ("pair_ends_early", 1), ("upgrade_old_log", 1)]
 """The last begins with what an earlier build left behind."""
 MORE_RUNS = [
     *((name, 1) for name in ("thundering_herd", "everything_at_once", "preemption_storm")),
     *((CROWDED.name, seed) for seed in range(1, 13)),
     ("prices_follow_demand", 1),
+    (BY_ROWS.name, 2),
+    ("agents_come_and_go", 1),
+    ("view_switched_under_load", 1),
     ("upgrade_old_log", 2),
 ]
 
@@ -74,9 +88,10 @@ def test_every_claim_of_a_run_is_chosen_again_as_it_was(runs: list[tuple[str, in
     *new, old = (set(whole.outcomes) for whole in wholes)
     assert [{Outcome.EQUAL}] * len(new) == new
     assert {Outcome.EQUAL, Outcome.UNKNOWN} == old
-    for what in ("with_learnt", "with_owners", "with_victims", "tried_again"):
+    for what in ("with_learnt", "with_owners", "with_victims", "tried_again", "in_partitions"):
         assert sum(getattr(whole, what) for whole in wholes) >= 10, what
     assert sum(whole.by_another for whole in wholes) >= 1
+    assert sum(whole.by_rows_everywhere for whole in wholes) >= 1
     assert max(len(whole.agents) for whole in wholes) == 12
     assert len({unit for whole in wholes for unit in whole.units}) >= 3
     for least, blinds in ((10, 1), (1, 2), (1, 3)):
