@@ -51,7 +51,7 @@ def set_(
     """Set how a region's agents see it; settings that are not named stay. Requests under way are not lost."""
     import msgspec
 
-    from mizzen.actions.agents import set_agents, wish_of
+    from mizzen.actions.settings.agents import set_agents, wish_of
     from mizzen.views.fleet.agent_table import settings_text
     from mizzen.views.plane_reads import on_plane
 

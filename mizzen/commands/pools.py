@@ -52,7 +52,7 @@ def set_(
     """Set by which rules a pool is searched, and what of it stays free; what is not said stays as it is."""
     import msgspec
 
-    from mizzen.actions.pools import set_pool, wish_of
+    from mizzen.actions.settings.pools import set_pool, wish_of
     from mizzen.views.fleet.pool_table import set_text
     from mizzen.views.plane_reads import on_plane
 

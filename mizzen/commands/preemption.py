@@ -34,7 +34,7 @@ def preemption(
     """Show how regions choose victims, and the work lost lately; with options, set it. Settings that are not named stay."""
     import msgspec
 
-    from mizzen.actions.preemption import set_preemption, wish_of
+    from mizzen.actions.settings.preemption import set_preemption, wish_of
     from mizzen.views.fleet import preemption_table
     from mizzen.views.plane_reads import on_plane
 

@@ -9,7 +9,7 @@ from core.messages.agents import AgentFigures, AgentShown, AgentsShown
 from core.nouns.agents import AgentSettings
 from core.nouns.ids import AgentName
 from core.nouns.instant import Nanoseconds, seconds
-from mizzen.actions.agents import set_agents, wish_of
+from mizzen.actions.settings.agents import set_agents, wish_of
 from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.views.fleet.agent_table import agents_of, agents_of_plane, lines_of, settings_text
 from tests.builders import EU, EU_LOG

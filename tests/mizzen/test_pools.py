@@ -16,7 +16,7 @@ from core.nouns.ids import WorkerName
 from core.nouns.instant import Nanoseconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.pool import PoolSettings
-from mizzen.actions.pools import Done, Wish, set_pool, wish_of
+from mizzen.actions.settings.pools import Done, Wish, set_pool, wish_of
 from mizzen.actions.workloads import TRIES_MAX
 from mizzen.connect.plane import submitter
 from mizzen.terminal.output import MISUSED, CommandError

@@ -12,7 +12,7 @@ from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.operation import WHOLE, BegunBy, OperationKind
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.workload import EndCause, Kind
-from mizzen.actions.preemption import set_preemption, wish_of
+from mizzen.actions.settings.preemption import set_preemption, wish_of
 from mizzen.actions.task_operations import Wish, lines_of, operate
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError

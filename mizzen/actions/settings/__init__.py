@@ -1,0 +1,1 @@
+"""What operators set of a region: its agents, its pools, and preemption there."""
