@@ -1,8 +1,8 @@
 """An agent that takes in rows alone: the taking in before a search, and the search partition by partition.
 
 The first request of a round names, by its turn, the partitions that the agent owns: rows of these that were held back are taken
-in at one go, and then the request is decided. So are rows that were told since, at each later request of the round. There are no
-timers, so an agent without requests rests. A workload that neither a
+in at one go, and then the request is decided. From then on rows of these are taken in as they are told, until a later turn names
+others. There are no timers, so an agent without requests rests. A workload that neither a
 node nor an owned rack holds is searched for in the whole region, after all rows were taken in. A request that rows cannot
 answer, or that finds no place, is handed back to the broker for an agent that folds every fact.
 """

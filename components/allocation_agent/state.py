@@ -41,7 +41,7 @@ from core.placing.pick.conflict_window import ConflictWindow
 from core.placing.placer import SECTIONS, Placer
 from core.placing.preemption.victim_index import OF_VICTIMS
 from core.placing.strategies.adaptive import is_late_after
-from core.rows import unpack_rows
+from core.rows import Row, unpack_rows
 from core.rules.placement.tenant_isolation import code_of
 from core.touched import touched_by
 
@@ -358,8 +358,9 @@ class AgentState:
                 self._reduce(self.image, fact.at)
             case RowsTold(_, sequence, rows):
                 if self.believed is not None:
-                    self.believed.tell(sequence, [(*row,) for row in unpack_rows(rows).tolist()])
+                    taken = self.believed.tell(sequence, map(tuple, unpack_rows(rows).tolist()), fact.at)
                     self.sequence = sequence
+                    self._put_taken(taken)
                 elif sequence == self.sequence:
                     self.placer.put_rows(unpack_rows(rows).tolist())
             case ImageAdopted(_, image, sequence, has_rows_alone):
@@ -390,12 +391,19 @@ class AgentState:
         assert self.believed is not None
         was_stale = self.believed.is_stale
         rows = self.believed.take_in(partitions, turn, at)
-        self.placer.touch([row[0] for row in rows])
-        self.placer.put_rows(rows)
         if was_stale:
             self.placer.touch_agents()
-        self._count_granted(tuple(self.granted))
-        self._unlearn()
+        self._put_taken(rows)
+
+    def _put_taken(self, rows: Sequence[Row]) -> None:
+        """Bring the tables up to date with rows that were taken in, and forget what they make old."""
+        if rows:
+            self.placer.touch([row[0] for row in rows])
+            self.placer.put_rows(rows)
+        if self.granted:
+            self._count_granted(tuple(self.granted))
+        if self.overlay.learnt:
+            self._unlearn()
 
     def _sequence_of(self, node: int) -> int:
         """Return the sequence of the log at which the agent knows a node's row."""

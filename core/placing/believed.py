@@ -1,7 +1,7 @@
 """A region as an agent with partitions believes it: node rows, taken in partition by partition.
 
 The agent folds no holdings. It hears of every row that changed, but holds the rows back until it takes their partition in: then a
-node's last row counts. So all that the agent believes of one partition is the region as it was at one sequence of the log, and a
+node's last row counts. While it owns a partition, it takes rows in as they are told. So all that the agent believes of one partition is the region as it was at one sequence of the log, and a
 search of the partition can be repeated from there. What rows do not tell (joins, pools, prices, planned work, settings) is folded at
 once, and makes the agent take in everything before it searches again: no partition is older than the rules by which it is searched.
 
@@ -96,6 +96,7 @@ class Believed:
         """Whether a fact that was folded makes the rows that are held back wanted at once."""
         self._folded = RegionImage({name: image.sections[name] for name in FOLDED})
         self._takes = 0
+        self._owned = range(0)
         self._deal(at)
 
     def _deal(self, at: Instant) -> None:
@@ -120,17 +121,24 @@ class Believed:
             self._folded.fold(fact)
         self.is_stale = True
 
-    def tell(self, sequence: int, rows: Iterable[Row]) -> None:
-        """Hold back the rows of a batch that ends at this sequence."""
-        told, partition_of = self._told, self.partitions.of
+    def tell(self, sequence: int, rows: Iterable[Row], at: Instant) -> list[Row]:
+        """Hold back the rows of a batch that ends at this sequence; take in those of owned partitions, and return them.
+
+        Nodes that joined are in no partition yet: everything is taken in before the next search.
+        """
+        told, partition_of, owned = self._told, self.partitions.of, self._owned
+        taken: list[Row] = []
         for row in rows:
-            node = row[0]
-            partition = partition_of(node)
-            if partition == NO_PARTITION:
-                told[0][node] = row  # Of a node that joined: everything is taken in before the next search.
+            partition = max(0, partition_of(row[0]))
+            if partition in owned and not self.is_stale:
+                taken.append(put_row(self.image.capacity, row))
             else:
-                told[partition][node] = row
+                told[partition][row[0]] = row
         self.sequence = sequence
+        if not self.is_stale:
+            for partition in owned:
+                self.taken[partition], self.taken_at[partition] = sequence, at
+        return taken
 
     def sequence_of(self, node: int) -> int:
         """Return the sequence at which the taken rows of a node hold; -1 for a node that is not dealt yet."""
@@ -146,10 +154,7 @@ class Believed:
             return every
         known, settings = self.turn, self.image.agents.settings
         if known is not None and not is_newer(turn, known):
-            if settings.view == AgentView.STATESYNC:
-                return None
-            owned = owned_by(known, self.partitions.count, settings.rotation)
-            return owned if any(self._told[partition] for partition in owned) else None
+            return None  # The same round, one long past, or of another number of agents: the newest known is as good.
         if settings.view == AgentView.STATESYNC:
             has_begun = known is None or turn.round // turn.agents != known.round // known.agents
             return every if has_begun else None
@@ -171,7 +176,15 @@ class Believed:
             self._deal(at)
         if turn is not None and (self.turn is None or is_newer(turn, self.turn)):
             self.turn = turn
+        self._owned = self._owned_now()
         return rows
+
+    def _owned_now(self) -> range:
+        """Return the partitions of which rows are taken in as they are told."""
+        settings = self.image.agents.settings
+        if self.turn is None or settings.view != AgentView.PARSYNC:
+            return range(0)
+        return owned_by(self.turn, self.partitions.count, settings.rotation)
 
     @property
     def is_whole(self) -> bool:

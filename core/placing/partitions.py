@@ -40,8 +40,8 @@ class Partitions:
             name: np.full(layout.slots // layout.rack_slots, NO_PARTITION, dtype=np.int16)
             for name, layout in layouts.items()
         }
-        for position, (_, name, first, last) in enumerate(units):
-            partition = position * self.count // len(units) if in_blocks else position % self.count
+        numbers = dealt(len(units), self.count, in_blocks=in_blocks).tolist()
+        for partition, (_, name, first, last) in zip(numbers, units, strict=True):
             self.of_row[name][first:last] = partition
         nodes = max((len(layout.slot_of) for layout in layouts.values()), default=0)
         self.of_node = np.full(nodes, NO_PARTITION, dtype=np.int16)
@@ -53,6 +53,12 @@ class Partitions:
     def of(self, node: int) -> int:
         """Return the partition of a node; NO_PARTITION if no pool has the node."""
         return self._of_node[node] if 0 <= node < len(self._of_node) else NO_PARTITION
+
+
+def dealt(units: int, partitions: int, *, in_blocks: bool = False) -> NDArray[np.int64]:
+    """Return (units,) the partition of each of the racks, in order: in turn, or as runs of neighbours."""
+    positions = np.arange(units, dtype=np.int64)
+    return positions * partitions // max(1, units) if in_blocks else positions % partitions
 
 
 def _units_of(name: str, layout: Layout) -> list[tuple[str, str, int, int]]:

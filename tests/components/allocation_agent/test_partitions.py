@@ -127,7 +127,7 @@ def test_rows_are_held_back_until_their_partition_is_owned(start: Start) -> None
 
 
 def test_release_is_seen_by_the_owner_at_its_next_request(start: Start) -> None:
-    """S12: of an owned partition, rows that came after the first request of the round are taken in too."""
+    """S12: rows of a partition are taken in as they are told while it is owned."""
     machine = by_rows(start, held("w-9", *range(8)))
     assert is_handed_back(ask(machine, a_job(1, 8), workload="w-1", turn=turn(1)))
     machine.fact(EU_LOG, AttemptEnded(*attempt("w-9"), EndCause.COMPLETED))
@@ -388,23 +388,19 @@ def test_conflict_is_tried_again_at_once(start: Start) -> None:
 
 
 def test_learnt_row_is_forgotten_with_newer_rows(start: Start) -> None:
-    """Once its partition is taken in at a later sequence."""
+    """Once its partition is known at the answer's sequence, or a later one."""
     machine = by_rows(start)
     first = claim_of(place(machine, award_of("w-1", a_job(1, 8)), turn(1)))
     node = first.spreads[0].nodes[0]
-    answer(
-        machine,
-        first,
-        "conflict",
-        NodeRow(node, Amount(), is_open=True),
-        sequence=machine.sequence(EU_LOG) + 1,
-    )
-    assert {node} == machine.state.overlay.learnt.keys()
-    machine.fact(EU_LOG, held("w-9", 0))
+    row = NodeRow(node, Amount(), is_open=True)
+    answer(machine, first, "conflict", row, sequence=machine.sequence(EU_LOG) + 2)
     ask(machine, workload="w-2", turn=turn(2))
+    machine.fact(EU_LOG, held("w-9", 0))
+    machine.fact(EU_LOG, held("w-8", node))
     assert {node} == machine.state.overlay.learnt.keys()
     ask(machine, workload="w-3", turn=turn(5))
     assert {} == machine.state.overlay.learnt
+    assert 0 == machine.state.image.capacity.gpu.free[node]
 
 
 def test_kept_node_of_an_answer_is_left_alone(start: Start) -> None:
@@ -422,11 +418,12 @@ def test_granted_capacity_counts_until_newer_rows_are_taken_in(start: Start) -> 
     claim = claim_of(place(machine, award_of("w-1", a_job(1, 8)), turn(1)))
     node = claim.spreads[0].nodes[0]
     answer(machine, claim, "granted", sequence=machine.sequence(EU_LOG))
-    assert node != node_of(ask(machine, a_job(1, 8), workload="w-2", turn=turn(1)))
+    assert node != node_of(ask(machine, a_job(1, 8), workload="w-2", turn=turn(2)))
     settle(machine, "w-2", has_won=False)
     machine.fact(EU_LOG, granted(claim))
     assert machine.state.granted
-    ask(machine, workload="w-3", turn=turn(1))
+    assert 8_000 == machine.state.image.capacity.gpu.free[node]
+    ask(machine, workload="w-3", turn=turn(5))
     assert {} == machine.state.granted
     assert 0 == machine.state.image.capacity.gpu.free[node]
     assert () == machine.state.overlay.taken_by(("claim", attempt("w-1")))
