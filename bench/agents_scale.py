@@ -119,6 +119,6 @@ async def _measured(
             await driver.set_agents(AgentSettings(view=view, sync_every=Nanoseconds(agents * ROUND)))
         await asyncio.sleep(warm)
         steady = await steady_load(plane, driver, IN_FLIGHT, warm, span)
-        return steady, driver.handed_back / max(1, driver.grants)
+        return steady, driver.back / max(1, driver.grants)
     finally:
         await plane.stop()

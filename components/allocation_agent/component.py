@@ -138,7 +138,10 @@ class AllocationAgent:
 
     def decide(self, state: AgentState, envelope: Envelope) -> Decision:
         """Bid or abstain, claim, or apply an answer of the store."""
-        decider = self._deciders.get(type(envelope.message))
+        message = envelope.message
+        if isinstance(message, FindBid | PlaceAward) and message.waited:
+            envelope = replace(envelope, waited=Nanoseconds(envelope.waited + message.waited))
+        decider = self._deciders.get(type(message))
         return decider(state, envelope) if decider else NOTHING
 
     def forget_memos(self, state: AgentState) -> None:

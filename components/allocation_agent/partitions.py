@@ -79,7 +79,8 @@ def can_serve(state: AgentState) -> bool:
 
 def choice_for(state: AgentState, seed: str, turn: Turn) -> Choice:
     """Return an agent's choice in a turn: which pods come first."""
-    return Choice(seed, (turn.index + turn.round) % turn.agents, turn.agents, state.window.best)
+    stripe = (turn.index + turn.round) % turn.agents
+    return Choice(seed, stripe, turn.agents, state.window.best, is_weighted=state.is_weighted)
 
 
 def search(

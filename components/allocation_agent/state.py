@@ -216,6 +216,8 @@ class AgentState:
         self.claims_due: Agenda[AttemptKey] = Agenda()
         self.conflicted: dict[AttemptKey, CatchUp] = {}
         self.window = ConflictWindow()
+        self.is_weighted = False
+        """Whether nodes of a partition are drawn by score (`Choice`): in experiments alone."""
         self.revisions = OpenRevisions()
         self.present_at = at
 

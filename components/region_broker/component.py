@@ -270,22 +270,26 @@ class RegionBroker:
         request = envelope.message
         assert isinstance(request, SolicitBid)
         is_for_full = needs_full(request) or request.wants_prospect or request.spares_all
-        return self._hand(state, request, envelope.at, is_for_full=is_for_full)
+        return self._hand(state, request, envelope, is_for_full=is_for_full)
 
-    def _hand(self, state: BrokerState, request: SolicitBid, now: Instant, *, is_for_full: bool) -> Decision:
+    def _hand(
+        self, state: BrokerState, request: SolicitBid, envelope: Envelope, *, is_for_full: bool
+    ) -> Decision:
         """Give a request to the next agent that can search for it."""
+        now = envelope.at
         agents = self._agents(state, now)
         if not agents:
             return NOTHING  # The auction closes without this region, and is opened again.
         able = able_agents(state, agents, request.jobs, now, is_for_full=is_for_full)
         agent = able[state.handed % len(able)]
         turn = turn_of(state.image.agents.settings, agents, agent, now)
-        return Decision(events=(Handed(),), messages=(FindBid(self.region, agent, request, turn),))
+        asked = FindBid(self.region, agent, request, turn, envelope.waited)
+        return Decision(events=(Handed(),), messages=(asked,))
 
     def _request_handed_back(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, RequestHandedBack)
-        handed = self._hand(state, message.request, envelope.at, is_for_full=True)
+        handed = self._hand(state, message.request, envelope, is_for_full=True)
         return Decision((ShapeHandedBack(shape_of(message.request.jobs)), *handed.events), handed.messages)
 
     def _award(self, state: BrokerState, envelope: Envelope) -> Decision:
@@ -293,12 +297,13 @@ class RegionBroker:
         assert isinstance(award, ExecuteAward)
         if state.image.attempts.row(award.workload, award.epoch) is not None:
             return NOTHING  # The queue will read the outcome in the log.
-        return self._hand_award(state, award, envelope.at, is_for_full=needs_full(award, award.victims))
+        return self._hand_award(state, award, envelope, is_for_full=needs_full(award, award.victims))
 
     def _hand_award(
-        self, state: BrokerState, award: ExecuteAward, now: Instant, *, is_for_full: bool
+        self, state: BrokerState, award: ExecuteAward, envelope: Envelope, *, is_for_full: bool
     ) -> Decision:
         """Give an award to the agent that bid, if it is there, or to another that can search for it."""
+        now = envelope.at
         agents = self._agents(state, now)
         if not agents:
             return NOTHING  # The queue repeats the award.
@@ -306,7 +311,7 @@ class RegionBroker:
         is_there = award.agent in (able if is_for_full else agents)
         agent = award.agent if is_there else able[state.handed % len(able)]
         turn = turn_of(state.image.agents.settings, agents, agent, now)
-        return Decision(messages=(PlaceAward(self.region, agent, award, turn),))
+        return Decision(messages=(PlaceAward(self.region, agent, award, turn, envelope.waited),))
 
     def _award_handed_back(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -314,7 +319,7 @@ class RegionBroker:
         award = message.award
         if state.image.attempts.row(award.workload, award.epoch) is not None:
             return NOTHING
-        handed = self._hand_award(state, award, envelope.at, is_for_full=True)
+        handed = self._hand_award(state, award, envelope, is_for_full=True)
         return Decision((ShapeHandedBack(shape_of(award.jobs)), *handed.events), handed.messages)
 
     def _withdraw(self, state: BrokerState, envelope: Envelope) -> Decision:

@@ -66,6 +66,8 @@ class FindBid(Message, frozen=True, tag="find-bid"):
     request: SolicitBid
     turn: Turn = Turn()
     """What the agent owns at this time: agents that are asked at one time own different partitions."""
+    waited: Nanoseconds = Nanoseconds(0)
+    """How long it had waited when it was handed on."""
 
 
 class PlaceAward(Message, frozen=True, tag="place-award"):
@@ -75,7 +77,8 @@ class PlaceAward(Message, frozen=True, tag="place-award"):
     agent: AgentName
     award: ExecuteAward
     turn: Turn = Turn()
-    """As in `FindBid`."""
+    waited: Nanoseconds = Nanoseconds(0)
+    """Both as in `FindBid`."""
 
 
 class RequestHandedBack(Message, frozen=True, tag="request-handed-back"):

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench import parsync
+from bench import parsync, parsync_live
+from bench.support.parsync.live import StepFigures
 from bench.support.parsync.model import Model, Setup, conflicts_drawn, conflicts_expected
 from bench.support.parsync.phases import WAYS, phases_of, sustained, with_changes
 from core.nouns.agents import Placing, Rotation
+from runtime.loop import run
 
 TENTH = Setup().scaled(0.1)
 HUNDREDTH = Setup().scaled(0.01)
@@ -86,3 +88,37 @@ def test_figures_are_named(tmp_path: Path) -> None:
     found = parsync.run(tmp_path, is_quick=True)
     assert {bar.name for bar in found.bars} <= found.figures.keys()
     assert 11 == len(found.bars)
+
+
+@pytest.mark.processes
+def test_real_agents_make_attempts_at_a_rate(tmp_path: Path) -> None:
+    """E-S3: no more than K a second, under each way of placing, which is changed while the agents run."""
+
+    async def measured() -> dict[str, float]:
+        found = await parsync_live.run(tmp_path, is_quick=True)
+        return found.figures
+
+    figures = run(measured())
+    assert {f"{name}_3_95_mean_s" for name in parsync_live.WAYS} <= figures.keys()
+    for name in parsync_live.WAYS:
+        assert 0 < figures[f"{name}_3_95_rate"]
+        assert figures[f"{name}_3_95_rate"] <= 2 * parsync_live.QUICK_AGENTS * parsync_live.ATTEMPTS_PER_S
+
+
+def test_order_of_delays_is_judged_at_the_largest_load() -> None:
+    """E-S3: one way that is faster than a better one breaks the order."""
+
+    def steps(peak: float) -> list[list[StepFigures]]:
+        delays = (0.1, 0.1, peak, 0.1, 0.1)
+        return [
+            [
+                StepFigures(load, 1.0, [delay], 4, 1)
+                for load, delay in zip(parsync_live.LOADS, delays, strict=True)
+            ]
+        ]
+
+    right = {name: steps(number + 1.0) for number, name in enumerate(parsync_live.WAYS)}
+    found = parsync_live.findings_of(right)
+    assert 1 == found.figures["order_holds"]
+    assert 0.25 == found.figures["statesync_3_95_conflict_share"]
+    assert 0 == parsync_live.findings_of(right | {"statesync": steps(1.5)}).figures["order_holds"]

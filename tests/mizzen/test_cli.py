@@ -102,7 +102,7 @@ MISTAKES = {
     "start job_queue --nats nats://host:port": "give one like nats://127.0.0.1:4222",
     "start job_queue --fleet nowhere.yaml": "nowhere.yaml: no such file or directory; see that it is there",
     "start job_queue --directory": "parameter --directory requires an argument",
-    "scenario run nowhere": "there is no scenario `nowhere`; there are black_hole_node, ",
+    "scenario run nowhere": "there is no scenario `nowhere`; there are agents_come_and_go, ",
     "scenario run quite_day": "there is no scenario `quite_day` (did you mean `quiet_day`?); there are ",
     "scenario run nowhere.yaml": "nowhere.yaml: there is no such file",
     "scenario run lossy_hour --seed x": "Invalid value for --seed",

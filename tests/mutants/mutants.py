@@ -156,7 +156,7 @@ MUTANTS = (
         (
             Edit(
                 "runtime/host.py",
-                '        self._teller.say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")\n',
+                "        self._teller.say_head(self._kept.log.head, self._term)\n",
                 "",
             ),
         ),

@@ -37,6 +37,7 @@ FIELDS = {
     "torn_write": WRITING,
 }
 NEED_USERS_ALONE = (
+    "agents_set",
     "cancel_storm",
     "controller_dead",
     "controller_lies",

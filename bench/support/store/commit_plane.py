@@ -9,7 +9,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bus.errors import NobodyListens
@@ -109,15 +109,17 @@ def workload_of(number: int) -> WorkloadId:
     return WorkloadId(f"w-{number}")
 
 
-class _Writer:
-    """A log that is written before anybody keeps it."""
+class LogWriter:
+    """A log that is written before anybody keeps it, from its opening."""
 
     def __init__(self, log: LogName) -> None:
         self.log = log
         self.sequence = 0
         self.rows: list[Row] = []
+        self.put(LogOpened("bench", 1, FLEET, BUILD, SETTINGS))
 
     def put(self, event: Event) -> None:
+        """Append one fact."""
         self.sequence += 1
         at = BEGUN_AT + self.sequence
         self.rows.append(Row(self.sequence, at, "", "bench", event.about, encode(event)))
@@ -143,7 +145,7 @@ class Prepared:
         """GPUs held by them."""
         self.awarded: dict[int, int] = {}
         """The sequence of each workload's award."""
-        self._region, self._queue = _Writer(LOG), _Writer(GLOBAL_LOG)
+        self._region, self._queue = LogWriter(LOG), LogWriter(GLOBAL_LOG)
         self._fill(nodes)
         self._award(workloads)
 
@@ -154,7 +156,6 @@ class Prepared:
 
     def _fill(self, nodes: int) -> None:
         """First node that has room, in order, until so much is held as there is to be."""
-        self._region.put(LogOpened("bench", 1, FLEET, BUILD, SETTINGS))
         for event in joins(nodes):
             self._region.put(event)
         number, target = 0, round(nodes * GPUS * USED_SHARE)
@@ -179,7 +180,6 @@ class Prepared:
         self.first = number + 1
 
     def _award(self, workloads: int) -> None:
-        self._queue.put(LogOpened("bench", 1, FLEET, BUILD, SETTINGS))
         for number in range(1, self.first + workloads):
             spec = WorkloadSpec("bench", (self.load.job(number),))
             self._queue.put(WorkloadSubmitted(workload_of(number), number, spec, "bench"))
@@ -187,9 +187,9 @@ class Prepared:
             self.awarded[number] = self._queue.sequence
 
 
-def joins(nodes: int) -> Iterator[Event]:
+def joins(nodes: int, gpus: int = GPUS) -> Iterator[Event]:
     """The region's nodes."""
-    total = Amount(GPUS * MILLI, CPUS_MILLI, MEMORY)
+    total = Amount(gpus * MILLI, CPUS_MILLI, MEMORY)
     workers = -(-nodes // NODES_A_WORKER)
     for number in range(workers):
         first = number * NODES_A_WORKER
@@ -258,40 +258,92 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Driver:
+class Seat:
+    """The broker's and the queue's place: it knows which agents are there, hands awards to them, and hears the region's facts."""
+
+    def __init__(self, bus: Bus, agents: list[AgentName]) -> None:
+        self.bus, self.agents = bus, agents
+        self.figures: dict[AgentName, AgentFigures] = {}
+        """What agents told of themselves with their last beats; an agent that is there has told something."""
+        self.settings = AgentSettings()
+        """By which agents see the region."""
+        self._revision = 0
+
+    async def begin(self) -> None:
+        """Until every agent is there."""
+        await self.bus.listen(Address("log", (LOG,)), self._hear)
+        await self.bus.listen(Address("broker", (EAST,)), self._hear_agent)
+        deadline = time.monotonic() + COME_UP_SECONDS_MAX
+        while len(self.figures) < len(self.agents):
+            assert time.monotonic() < deadline, "not all agents come up"
+            self.bus.say(PresenceWanted(EAST, 1))
+            await asyncio.sleep(0.2)
+
+    async def set_agents(self, settings: AgentSettings) -> None:
+        """As an operator does."""
+        message = SetAgents(EAST, settings, len(self.agents), self._revision, "bench")
+        deadline = time.monotonic() + COME_UP_SECONDS_MAX
+        while True:
+            try:
+                answer = await self.bus.ask(message, seconds(30))
+                break
+            except NobodyListens:
+                assert time.monotonic() < deadline, "the store does not come up"
+                await asyncio.sleep(0.2)
+        assert isinstance(answer, AgentsAnswered), answer
+        self.settings, self._revision = settings, answer.revision
+
+    @property
+    def full(self) -> Sequence[AgentName]:
+        """The agents that fold every fact, if others do not."""
+        return full_of(self.settings, self.agents)
+
+    def hand(self, award: ExecuteAward, agent: AgentName, waited: float = 0.0) -> None:
+        """Hand an award on, which waited for so many seconds."""
+        turn = turn_of(self.settings, self.agents, agent, Instant(time.monotonic_ns()))
+        self.bus.say(PlaceAward(EAST, agent, award, turn, seconds(waited)))
+
+    def handed_back(self, award: ExecuteAward, agent: AgentName) -> None:
+        """An agent with partitions found no place."""
+
+    def hear(self, event: Event, now: float) -> None:
+        """Something became durable in the region; `now` is of `time.perf_counter`."""
+
+    def _hear_agent(self, parcel: Parcel, _: str) -> None:
+        message = parcel.message
+        if isinstance(message, AgentPresent):
+            self.figures[message.agent] = message.figures
+        elif isinstance(message, AwardHandedBack):
+            self.handed_back(message.award, message.agent)
+
+    def _hear(self, parcel: Parcel, _: str) -> None:
+        message = parcel.message
+        if not isinstance(message, FactsTold):
+            return
+        now = time.perf_counter()
+        for fact in message.facts:
+            self.hear(decode_event(fact.event), now)
+
+
+class Driver(Seat):
     """Hands awards to agents in turn, as the broker does, and ends what runs, as it would report."""
 
     def __init__(self, bus: Bus, agents: list[AgentName], prepared: Prepared, seed: int) -> None:
-        self._bus, self._agents, self._prepared = bus, agents, prepared
+        super().__init__(bus, agents)
+        self._prepared = prepared
         self._dice = random.Random(seed)
         self._live = list(prepared.held)
         self._next = prepared.first
-        self._present: dict[AgentName, None] = {}
         self._asked_at: dict[int, float] = {}
         self.used = prepared.used
-        self._clock = time.monotonic_ns
         self._prices = 0
         """Their revision."""
-        self.figures: dict[AgentName, AgentFigures] = {}
-        """What agents told of themselves with their last beats."""
-        self.handed_back = 0
+        self.back = 0
         """Awards that agents with partitions handed back."""
-        self.settings = AgentSettings()
-        """By which agents see the region."""
         self.spans: list[tuple[float, float]] = []
         """Of each grant: when it was asked for, and how long after that its fact was heard; seconds."""
         self.tries = self.grants = self.declines = self.exhausted = self.merged = self.ends = 0
         self.on_answer: Callable[[], None] = lambda: None
-
-    async def begin(self) -> None:
-        """Until every agent is there."""
-        await self._bus.listen(Address("log", (LOG,)), self._hear)
-        await self._bus.listen(Address("broker", (EAST,)), self._hear_agent)
-        deadline = time.monotonic() + COME_UP_SECONDS_MAX
-        while len(self._present) < len(self._agents):
-            assert time.monotonic() < deadline, "not all agents come up"
-            self._bus.say(PresenceWanted(EAST, 1))
-            await asyncio.sleep(0.2)
 
     @property
     def in_flight(self) -> int:
@@ -303,69 +355,40 @@ class Driver:
         number = self._next
         self._next += 1
         job = self._prepared.load.job(number)
-        full = full_of(self.settings, self._agents)
-        able = self._agents[len(full) :] or full
+        able = self.agents[len(self.full) :] or self.agents
         agent = able[number % len(able)]
         award = ExecuteAward(
             EAST, workload_of(number), 1, self._prepared.awarded[number], 3, Kind.TRAINING, (job,), agent, ()
         )
         self._asked_at[number] = at or time.perf_counter()
-        self._hand(award, agent)
-
-    def _hand(self, award: ExecuteAward, agent: AgentName) -> None:
-        turn = turn_of(self.settings, self._agents, agent, Instant(self._clock()))
-        self._bus.say(PlaceAward(EAST, agent, award, turn))
-
-    async def set_agents(self, settings: AgentSettings) -> None:
-        """As an operator does."""
-        message = SetAgents(EAST, settings, len(self._agents), 0, "bench")
-        deadline = time.monotonic() + COME_UP_SECONDS_MAX
-        while True:
-            try:
-                answer = await self._bus.ask(message, seconds(30))
-                break
-            except NobodyListens:
-                assert time.monotonic() < deadline, "the store does not come up"
-                await asyncio.sleep(0.2)
-        assert isinstance(answer, AgentsAnswered), answer
-        self.settings = settings
+        self.hand(award, agent)
 
     async def set_prices(self) -> None:
         """As a planner does: every agent works out anew what room is worth, while awards come in."""
         self._prices += 1
         mix = self._prepared.load.mix()
         prices = Prices(self._prices, mix, (tuple(0 for _ in mix.shapes),))
-        answer = await self._bus.ask(SetPrices(EAST, prices, SolvedFrom(), "bench"), seconds(30))
+        answer = await self.bus.ask(SetPrices(EAST, prices, SolvedFrom(), "bench"), seconds(30))
         assert isinstance(answer, PricesAnswered), answer
 
-    def _hear_agent(self, parcel: Parcel, _: str) -> None:
-        message = parcel.message
-        if isinstance(message, AgentPresent):
-            self._present[message.agent] = None
-            self.figures[message.agent] = message.figures
-        elif isinstance(message, AwardHandedBack):
-            self.handed_back += 1
-            full = full_of(self.settings, self._agents)
-            self._hand(message.award, full[self.handed_back % len(full)])
+    def handed_back(self, award: ExecuteAward, _: AgentName) -> None:
+        """A full agent is to search."""
+        self.back += 1
+        self.hand(award, self.full[self.back % len(self.full)])
 
-    def _hear(self, parcel: Parcel, _: str) -> None:
-        message = parcel.message
-        if not isinstance(message, FactsTold):
-            return
-        now = time.perf_counter()
-        for fact in message.facts:
-            event = decode_event(fact.event)
-            match event:
-                case ClaimGranted(workload=workload):
-                    self._granted(int(workload[2:]), event, now)
-                case AwardDeclined(workload=workload, reason=reason, tries=tries):
-                    self.declines += 1
-                    self.exhausted += reason == "conflicts_exhausted"
-                    self.tries += tries
-                    del self._asked_at[int(workload[2:])]
-                    self.on_answer()
-                case AttemptEnded():
-                    self.ends += 1
+    def hear(self, event: Event, now: float) -> None:
+        """Count it, and go on."""
+        match event:
+            case ClaimGranted(workload=workload):
+                self._granted(int(workload[2:]), event, now)
+            case AwardDeclined(workload=workload, reason=reason, tries=tries):
+                self.declines += 1
+                self.exhausted += reason == "conflicts_exhausted"
+                self.tries += tries
+                del self._asked_at[int(workload[2:])]
+                self.on_answer()
+            case AttemptEnded():
+                self.ends += 1
 
     def _granted(self, number: int, event: ClaimGranted, now: float) -> None:
         asked = self._asked_at.pop(number)
@@ -384,7 +407,7 @@ class Driver:
         self._live[at], self._live[-1] = self._live[-1], self._live[at]
         number = self._live.pop()
         self.used -= self._gpus(number)
-        self._bus.say(RecordEnd(EAST, workload_of(number), 1, EndCause.COMPLETED))
+        self.bus.say(RecordEnd(EAST, workload_of(number), 1, EndCause.COMPLETED))
 
     def _gpus(self, number: int) -> int:
         job = self._prepared.load.job(number)

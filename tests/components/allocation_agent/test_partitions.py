@@ -241,6 +241,24 @@ def test_adaptive_follows_the_longest_wait(start: Start) -> None:
     assert [3, 1, 1, 3, 3] == parts
 
 
+def test_wait_before_it_was_handed_on_counts(start: Start) -> None:
+    """S8: what a broker tells is added to the wait in the inbox."""
+    settings = replace(FOUR, placing=Placing.ADAPTIVE)
+    machine = by_rows(
+        start, PoolChanged("training", PoolSettings("best_fit:8")), granted(a_claim("w-9", placed={6: 7})), held("w-8", 7), settings=settings
+    )  # fmt: skip
+    found = []
+    for number, told in enumerate((0.8, 1.0, 0.2)):
+        request = SolicitBid(
+            EU, WorkloadId(f"w-{number}"), f"auction of w-{number}", (a_job(1, 1),), 3, Kind.TRAINING
+        )
+        asked = FindBid(EU, A0, request, turn(1), waited=seconds(told))
+        heard = machine.hear(asked, waited=seconds(0.5))
+        found.append(view_of(machine.wake() if machine.state.waiting else heard).partition)
+        settle(machine, f"w-{number}", has_won=False)
+    assert [3, 1, 3] == found
+
+
 def test_score_is_of_the_task(start: Start) -> None:
     """S15: two workloads with opposite preferences go to opposite ends of the region, though one partition is the freshest."""
     near = replace(a_job(1, 1), topology=Topology(near=("zone-1",)))

@@ -92,6 +92,15 @@ def test_what_rows_cannot_tell_goes_to_a_full_agent(start: Start, fields: dict[s
     assert found.turn.is_full
 
 
+def test_wait_in_the_brokers_inbox_counts(start: Start) -> None:
+    """S8: an agent is told how long a request had waited before."""
+    broker = six(start)
+    found = said_once(broker.machine.hear(SOLICIT, waited=seconds(2)), FindBid)
+    assert seconds(2) == found.waited
+    placed = said_once(broker.machine.hear(award(), waited=seconds(3)), PlaceAward)
+    assert seconds(3) == placed.waited
+
+
 def test_request_that_is_handed_back_goes_to_a_full_agent(start: Start) -> None:
     """And for a second all of its shape; others still go to agents with partitions."""
     broker = six(start)

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from core.nouns.limits import BEST_MAX, BEST_SHARE
 from core.nouns.quantities import Amount
 from core.placing.index.layout import NO_NODE, Layout
+from core.placing.index.pool_partitions import PoolPartitions
 from core.placing.index.rows import TableRows
+from core.placing.partitions import Partitions
 from core.placing.pick.nodes import SURVIVORS_MAX, Choice, best_of, some_of
 from core.placing.pick.single_node import pick_lazily
 from core.placing.pool import PoolIndex
 from core.rules.placement.gpu_type import GpuType
-from core.rules.placement.plan import Plan
+from core.rules.placement.plan import NO_KEY, Plan
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.rule import (
     Level,
@@ -225,6 +227,34 @@ def test_one_of_the_best_is_one_of_the_best(best: int, asked: Request) -> None:
     assert len(wanted) >= share
     found = {picked(pool, asked, Choice(f"w-{number}.1", best=best)) for number in range(40 * len(wanted))}
     assert wanted == sorted(slot for slot in found if slot is not None)
+
+
+def test_draw_by_score_is_in_proportion() -> None:
+    """ParSync's sampling: each node of a partition with capacity may be drawn, as often as its key is better than the worst one."""
+    pool, asked = a_pool(PLAN, seed=5, nodes=320), REQUESTS[0]
+    partitions = Partitions({"training": pool.layout}, 4)
+    pool.picker.partitions = PoolPartitions(4, partitions.of_row["training"])
+    one, size = pool.class_of(asked), pool.layout.rack_slots
+    slots = np.flatnonzero(
+        (partitions.of_row["training"].repeat(size) == 2)
+        & (one.key & PLAN.mask_in_partition < NO_KEY)
+        & (pool.layout.node != NO_NODE)
+    )
+    keys = (one.key & PLAN.mask_in_partition)[slots].astype(np.int64)
+    weights = keys.max() - keys + 1
+    assert len(set(weights.tolist())) > 3, "all are alike"
+    found = [
+        pool.picker.pick(one, Choice(f"w-{number}", partition=2, is_weighted=True)) for number in range(PICKS)
+    ]
+    assert set(found) <= set(slots.tolist())
+    counts = np.bincount(np.searchsorted(slots, found), minlength=len(slots))  # type: ignore[arg-type]
+    expected = PICKS * weights / weights.sum()
+    common = expected >= 5
+    freedom = int(common.sum()) - 1
+    spread = float(((counts - expected)[common] ** 2 / expected[common]).sum())
+    assert spread < freedom + 4.5 * (2 * freedom) ** 0.5
+    best = {pool.picker.pick(one, Choice(f"w-{number}", partition=2)) for number in range(200)}
+    assert best == set(slots[keys == keys.min()].tolist()), "and without it, the best ones alone"
 
 
 def test_best_is_cut_to_a_share_of_the_candidates() -> None:
