@@ -22,6 +22,7 @@ from components.allocation_agent.partitions import (
     figures_of,
     search,
     take_in_all,
+    with_whole_wait,
 )
 from components.allocation_agent.relocations import TaskPlaces
 from components.allocation_agent.reservation_search import at_best, found_for, prospect_for
@@ -138,11 +139,8 @@ class AllocationAgent:
 
     def decide(self, state: AgentState, envelope: Envelope) -> Decision:
         """Bid or abstain, claim, or apply an answer of the store."""
-        message = envelope.message
-        if isinstance(message, FindBid | PlaceAward) and message.waited:
-            envelope = replace(envelope, waited=Nanoseconds(envelope.waited + message.waited))
-        decider = self._deciders.get(type(message))
-        return decider(state, envelope) if decider else NOTHING
+        decider = self._deciders.get(type(envelope.message))
+        return decider(state, with_whole_wait(envelope)) if decider else NOTHING
 
     def forget_memos(self, state: AgentState) -> None:
         """Drop all memos: arrays are copied from the image again, and classes are rebuilt."""

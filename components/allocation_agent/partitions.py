@@ -21,7 +21,7 @@ from components.allocation_agent.state import (
 )
 from core.component import Decision
 from core.fact import Note
-from core.messages.agents import AgentFigures
+from core.messages.agents import AgentFigures, FindBid, PlaceAward
 from core.messages.base import Envelope
 from core.nouns.agents import AgentView, Turn
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds
@@ -70,6 +70,14 @@ def before_search(state: AgentState, message: Waiting, turn: Turn, envelope: Env
     if len(state.waiting) < WAITING_MAX:
         events.append(PutAside(message, Instant(envelope.at - envelope.waited)))
     return Decision(events=tuple(events))
+
+
+def with_whole_wait(envelope: Envelope) -> Envelope:
+    """Return the envelope of a request with the wait elsewhere added to the wait in the inbox."""
+    message = envelope.message
+    if not isinstance(message, FindBid | PlaceAward) or not message.waited:
+        return envelope
+    return replace(envelope, waited=Nanoseconds(envelope.waited + message.waited))
 
 
 def can_serve(state: AgentState) -> bool:
