@@ -2,12 +2,14 @@
 
 One store and many agents without a bus (bench/support/agents/lagging.py); each agent learns of facts so many facts late. A region
 of 10,240 nodes of 8 GPUs is kept 84 % full by requests of 1, 2, 4 and 8 GPUs (40, 15, 15 and 30 in a hundred), a tenth of them
-gangs of 2 to 8 tasks. Three ways:
+gangs of 2 to 8 tasks. The ways:
 
     ties         every agent looks at the whole region and draws among equally good nodes
     n0           the same, and draws among the 64 best ones (Protean's N0)
     partitions   agents take in rows alone, and each looks first at partitions that no other agent owns; rounds are four times as
                  long as the lag (docs/agents.md)
+    least_loaded_pod, gang_n0
+                 as partitions, but for gangs that no owned rack holds (bench/support/agents/gang_ways.py)
 
 For each way, number of agents and lag: `conflict_share` of all claims, `gang_conflict_share` of the claims of gangs over racks,
 and `empty_lost`, the part of the empty nodes that a single agent without a lag keeps whole and this way does not.
@@ -26,6 +28,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench.support.agents.gang_ways import GANG_WAYS, picking_by
 from bench.support.agents.lagging import Asked, Crowd
 from bench.support.report import Findings, at_most
 from bench.support.store.conflict_detection import GPUS, drawn_request, inventories
@@ -39,12 +42,13 @@ from core.nouns.placement import Claim, Spread, View
 from core.nouns.quantities import MILLI
 from core.nouns.workload import Kind
 from core.placing.pick.conflict_window import ConflictWindow
+from core.placing.pick.nodes import Picker
 
 NODES, QUICK_NODES = 10_240, 512
 USED_SHARE = 0.84
 AGENTS, QUICK_AGENTS = (4, 16), (4,)
 LAGS, QUICK_LAGS = (10, 100, 1_000), (10,)
-WAYS = ("ties", "n0", "partitions")
+WAYS = ("ties", "n0", "partitions", *GANG_WAYS)
 N0 = 64
 REQUESTS, QUICK_REQUESTS = 2_000, 80
 MILLISECONDS_A_FACT = 0.25
@@ -101,7 +105,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
         for count in agents:
             for lag in lags:
                 for way in WAYS:
-                    rounds = ROUNDS_LAGS * lag if way == "partitions" and not is_quick else 0
+                    rounds = ROUNDS_LAGS * lag if way not in ("ties", "n0") and not is_quick else 0
                     result = played(way, nodes, count, lag, max(requests, rounds), seed)
                     name = f"{way}_{count}_{lag}"
                     lost = 1 - result.empty_nodes / max(1, alone.empty_nodes)
@@ -124,7 +128,18 @@ def played(way: str, nodes: int, agents: int, lag: int, requests: int, seed: int
     """Return what came of one run: so many requests, as many at once as there are agents."""
     dice = random.Random(seed)
     held, running = _held(nodes, dice)
-    crowd = _crowd(way, nodes, agents, lag, held)
+    with picking_by(GANG_WAYS.get(way, Picker)):
+        return _played(_crowd(way, nodes, agents, lag, held), nodes, requests, dice, held, running)
+
+
+def _played(
+    crowd: Crowd,
+    nodes: int,
+    requests: int,
+    dice: random.Random,
+    held: list[Claim],
+    running: list[WorkloadId],
+) -> Result:
     gpus = {claim.workload: _gpus(Asked(claim.jobs)) for claim in held}
     used = sum(gpus.values())
     target = round(USED_SHARE * nodes * GPUS)
@@ -151,12 +166,12 @@ def played(way: str, nodes: int, agents: int, lag: int, requests: int, seed: int
 
 def _crowd(way: str, nodes: int, agents: int, lag: int, held: list[Claim]) -> Crowd:
     settings, make = AgentSettings(), _with_n0(N0 if way == "n0" else 1)
-    if way == "partitions" and agents > FULL:
+    is_apart = way == "partitions" or way in GANG_WAYS
+    if is_apart and agents > FULL:
         span = max(500.0, agents * ROUND_LAGS * lag * MILLISECONDS_A_FACT)
         every = Nanoseconds(round(span * MILLISECOND))
         settings = AgentSettings(view=AgentView.PARSYNC, sync_every=every, full=FULL)
         make = AllocationAgent
-    is_apart = way == "partitions"
     return Crowd(
         inventories(nodes), agents=agents, lag=lag, stripes=is_apart, make=make, settings=settings, held=held
     )

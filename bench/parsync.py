@@ -11,6 +11,9 @@ task. Full size for the three phases, a tenth of it for the other experiments; `
     knee_at_n                         E-S5: 1 if conflicts end where there are as many partitions as schedulers
     same_rotation_conflict_share      E-S6: all schedulers own the same partitions
     scarce_quality, tier_first_*      E-S7, at full size: a tenth of the tasks wants a tenth of the slots
+    shipped_*                         the phases with shipped agents and a shipped store, in virtual time, at a hundredth of the size
+    model_error                       the largest difference of their conflict shares and the model's, all slots being equally good
+    adaptive_flaps                    changes of strategy of each scheduler a minute, in phase 3
 
 source    ParSync (ATC'21); spec/protean-parsync.md §2.6, §5.2
 """
@@ -24,6 +27,7 @@ from msgspec.structs import replace
 
 from bench.support.parsync.model import Setup, conflicts_drawn, conflicts_expected
 from bench.support.parsync.phases import WAYS, PhaseFigures, phases_of, sustained, with_changes
+from bench.support.parsync.shipped import shipped_phases
 from bench.support.report import Bar, Findings, Yardstick, at_least, at_most
 from core.nouns.agents import Placing, Rotation
 
@@ -36,7 +40,9 @@ FORMULA = (
 )
 """Slots, schedulers, and picks of each."""
 FORMULA_ROUNDS = 200
-TENTH = 0.1
+TENTH, HUNDREDTH = 0.1, 0.01
+SHIPPED_PART = 1 / 3
+"""Of the time of the model, for the agents and the store that are shipped."""
 QUICK_SCALE, QUICK_SECONDS = 0.01, 3.0
 SECONDS = 30.0
 LOAD = 0.95
@@ -123,6 +129,8 @@ def _figures(scale: float, seed: int, agents: int, seconds: float) -> dict[str, 
         for name in WAYS
         for large, little in zip(whole[name], small[name], strict=True)
     )
+    figures["adaptive_flaps"] = whole["adaptive"][2].flaps / agents / (seconds / 60)
+    figures |= _beside_the_shipped(scale * HUNDREDTH, seed, agents, seconds * SHIPPED_PART)
     # 2. Experiments at a tenth of the size, at one load.
     base = _sized(WAYS["latency_first"], scale * TENTH, seed, agents)
     for span in SPANS:
@@ -171,6 +179,20 @@ def _sized(setup: Setup, scale: float, seed: int, agents: int) -> Setup:
     slots = max(agents, round(setup.slots * scale) // agents * agents)
     rate = setup.attempts_per_s * scale * 20 / agents
     return replace(setup, slots=slots, attempts_per_s=rate, agents=agents, partitions=agents, seed=seed)
+
+
+def _beside_the_shipped(scale: float, seed: int, agents: int, seconds: float) -> dict[str, float]:
+    """Return conflict shares of shipped agents, and how far they are from the model's where all slots are equally good."""
+    figures, error = dict[str, float](), 0.0
+    for name in ORDER:
+        setup = _sized(WAYS[name], scale, seed, agents)
+        for number, phase in enumerate(shipped_phases(setup, seconds), start=1):
+            figures[f"shipped_{name}_phase{number}_conflict_share"] = phase.conflict_share
+            figures[f"shipped_{name}_phase{number}_mean_s"] = phase.mean_s
+        level = replace(setup, is_level=True)
+        pairs = zip(phases_of(level, seconds), shipped_phases(level, seconds), strict=True)
+        error = max(error, *(abs(one.conflict_share - other.conflict_share) for one, other in pairs))
+    return figures | {"model_error": error}
 
 
 def _named(name: str, found: PhaseFigures) -> dict[str, float]:

@@ -1,14 +1,14 @@
 """A region as an agent with partitions believes it: node rows, taken in partition by partition.
 
 The agent folds no holdings. It hears of every row that changed, but holds the rows back until it takes their partition in: then a
-node's last row counts. While it owns a partition, it takes rows in as they are told. So all that the agent believes of one partition is the region as it was at one sequence of the log, and a
-search of the partition can be repeated from there. What rows do not tell (joins, pools, prices, planned work, settings) is folded at
+node's last row counts. While it owns a partition, it takes rows in as they are told. So all that the agent believes of one partition
+is the region as it was at one sequence of the log, and a search of the partition can be repeated from there. What rows do not tell (joins, pools, prices, planned work, settings) is folded at
 once, and makes the agent take in everything before it searches again: no partition is older than the rules by which it is searched.
 
 source    ParSync (ATC'21), spec/protean-parsync.md §2.4
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,14 @@ from core.nouns.quantities import MILLI
 from core.placing.index.kept import Kept
 from core.placing.index.layout import layouts_of
 from core.placing.index.owners import Owners
-from core.placing.partitions import NO_PARTITION, Partitions, is_newer, owned_by
+from core.placing.partitions import (
+    NO_PARTITION,
+    Partitions,
+    is_newer,
+    offset_of,
+    owned_by,
+    rounds_between,
+)
 from core.rows import Row, row_of
 
 FOLDED: dict[str, type[Section]] = {
@@ -147,8 +154,12 @@ class Believed:
 
     # Taking in.
 
-    def due(self, turn: Turn) -> range | None:
-        """Return the partitions to take in before a search of this turn; None: the search may begin."""
+    def due(self, turn: Turn) -> Sequence[int] | None:
+        """Return the partitions to take in before a search of this turn; None: the search may begin.
+
+        Those are the partitions that the agent owns, and those of the rounds since its last request: so at a search no partition is
+        older than `sync_every`, however seldom the agent is asked.
+        """
         every = range(self.partitions.count)
         if self.is_stale:
             return every
@@ -158,19 +169,26 @@ class Believed:
         if settings.view == AgentView.STATESYNC:
             has_begun = known is None or turn.round // turn.agents != known.round // known.agents
             return every if has_begun else None
-        return owned_by(turn, self.partitions.count, settings.rotation)
+        count = self.partitions.count
+        first, step = offset_of(turn, count, settings.rotation)
+        rounds = step if known is None else rounds_between(known, turn)
+        return [partition for partition in every if (first - partition) % step < rounds]
 
     def take_in(self, partitions: Iterable[int], turn: Turn | None, at: Instant) -> list[Row]:
         """Take rows in; return them as searches are to see them."""
         rows: list[Row] = []
-        capacity = self.image.capacity
-        self._takes += 1
+        capacity, settings = self.image.capacity, self.image.agents.settings
+        first, step = 0, 1
+        if turn is not None and settings.view == AgentView.PARSYNC:
+            first, step = offset_of(turn, self.partitions.count, settings.rotation)
+        self._takes += step
         for partition in partitions:
             held = self._told[partition]
             rows.extend(put_row(capacity, row) for row in held.values())
             held.clear()
             self.taken[partition], self.taken_at[partition] = self.sequence, at
-            self.fresh[partition] = self._takes
+            # A partition that was owned so many rounds ago is the less fresh: other agents own it by now.
+            self.fresh[partition] = self._takes - (first - partition) % step
         if self.is_stale:
             self.is_stale = False
             self._deal(at)

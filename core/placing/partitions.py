@@ -118,3 +118,11 @@ def full_of(settings: AgentSettings, agents: Sequence[AgentName]) -> Sequence[Ag
 def is_newer(turn: Turn, known: Turn) -> bool:
     """Return whether a turn is later than a known one, also if the number of agents changed between the two."""
     return turn.round * known.agents > known.round * turn.agents
+
+
+def rounds_between(known: Turn, turn: Turn) -> int:
+    """Return the rounds from a known turn to a later one, in rounds of the later one; at least 1.
+
+    The number of agents may have changed between the two: rounds then last another span.
+    """
+    return max(1, (turn.round * known.agents - known.round * turn.agents) // known.agents)

@@ -9,6 +9,7 @@ from bench import parsync, parsync_live
 from bench.support.parsync.live import StepFigures
 from bench.support.parsync.model import Model, Setup, conflicts_drawn, conflicts_expected
 from bench.support.parsync.phases import WAYS, phases_of, sustained, with_changes
+from bench.support.parsync.shipped import shipped_phases
 from core.nouns.agents import Placing, Rotation
 from runtime.loop import run
 
@@ -122,3 +123,13 @@ def test_order_of_delays_is_judged_at_the_largest_load() -> None:
     assert 1 == found.figures["order_holds"]
     assert 0.25 == found.figures["statesync_3_95_conflict_share"]
     assert 0 == parsync_live.findings_of(right | {"statesync": steps(1.5)}).figures["order_holds"]
+
+
+def test_shipped_agents_do_as_the_model() -> None:
+    """The same load and steps, all slots being equally good: no conflicts by freshness, and as many as in the model without."""
+    for name, bound in (("latency_first", 0.005), ("statesync", 0.08)):
+        setup = replace(WAYS[name].scaled(0.01), slots=2_000, is_level=True)
+        pairs = list(zip(phases_of(setup, 2.0), shipped_phases(setup, 2.0), strict=True))
+        for one, other in pairs:
+            assert abs(one.conflict_share - other.conflict_share) <= bound, (name, pairs)
+        assert all(other.started > 300 for _, other in pairs)

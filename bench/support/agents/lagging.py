@@ -36,6 +36,8 @@ from core.placing.placer import SECTIONS
 STREAM = AgentSettings()
 EAST = RegionName("east")
 LOG = region_log(EAST)
+TICK = Nanoseconds(MILLISECOND // 10)
+NO_WAIT = Nanoseconds(0)
 TURNS_MAX = 100
 """Words between one agent and the store about one award; ten tries are some thirty."""
 
@@ -100,6 +102,7 @@ class Crowd:
     make       what an agent is, by its name
     settings   how agents see the region
     held       claims that were granted before any agent is there
+    tick       how long after the message before each message is heard
     """
 
     def __init__(
@@ -112,8 +115,10 @@ class Crowd:
         make: Callable[[RegionName, AgentName], AllocationAgent] = AllocationAgent,
         settings: AgentSettings = STREAM,
         held: Iterable[Claim] = (),
+        tick: Nanoseconds = TICK,
     ) -> None:
         self.now = Instant(0)
+        self._tick = tick
         self.lag, self.stripes = lag, stripes
         self.store = PlacementStore(EAST)
         self.state: StoreState = self.store.initial(Images(self.now, None, {}))
@@ -176,15 +181,16 @@ class Crowd:
 
     def place_all(self, awards: Sequence[tuple[LaggingAgent, ExecuteAward]]) -> None:
         """Each agent searches for its award; then the claims are judged, one after the other."""
-        claims = [(agent, self._hear(agent, self._word_for(agent, award))) for agent, award in awards]
+        claims = [(agent, self.hear(agent, self.word_for(agent, award))) for agent, award in awards]
         for agent, messages in claims:
             self._settle(agent, messages)
 
-    def _word_for(self, agent: LaggingAgent, award: ExecuteAward) -> PlaceAward:
+    def word_for(self, agent: LaggingAgent, award: ExecuteAward, waited: Nanoseconds = NO_WAIT) -> PlaceAward:
+        """An award as the broker hands it to the agent, after it waited so long."""
         turn = (
             turn_of(self.settings, self._names, agent.component.agent, self.now) if self.stripes else Turn()
         )
-        return PlaceAward(EAST, agent.component.agent, award, turn)
+        return PlaceAward(EAST, agent.component.agent, award, turn, waited)
 
     def award(self, asked: Asked) -> ExecuteAward:
         """The queue's log shows it awarded."""
@@ -251,23 +257,23 @@ class Crowd:
                 self.handed_back += 1
                 full = self.agents[self.handed_back % max(1, len(self.agents) - len(self.able))]
                 agent = full
-                waiting.extend(self._hear(full, self._word_for(full, message.award)))
+                waiting.extend(self.hear(full, self.word_for(full, message.award)))
             elif isinstance(message, SubmitClaim):
                 claim = message.claim
                 is_old = has_changed_since(self.capacity, claim)
                 for answer in self.say(message):
                     assert isinstance(answer, ClaimAnswered), answer
                     self.claims.append((claim, answer.verdict, is_old))
-                    waiting.extend(self._hear(agent, answer))
+                    waiting.extend(self.hear(agent, answer))
                     has_rows_alone = agent.state.believed is not None
                     agent.catch_up(
                         answer.sequence if answer.verdict == "conflict" and not has_rows_alone else 0
                     )
                     due = agent.component.due(agent.state)
                     if agent.state.conflicted and due is not None and due <= self.now:
-                        waiting.extend(self._hear(agent, Woken()))
+                        waiting.extend(self.hear(agent, Woken()))
 
-    def _hear(self, agent: LaggingAgent, message: Message) -> tuple[Message, ...]:
+    def hear(self, agent: LaggingAgent, message: Message) -> tuple[Message, ...]:
         """What an agent says to a message, once it has taken in what it needs."""
         messages = [*self._decide(agent.component, agent.state, message).messages]
         agent.follow_as_wanted()
@@ -277,7 +283,7 @@ class Crowd:
         return tuple(messages)
 
     def _decide(self, component: Component[Any], state: Any, message: Message) -> Decision:  # Any: its state
-        self.now = after(self.now, Nanoseconds(MILLISECOND // 10))
+        self.now = after(self.now, self._tick)
         decision = component.decide(state, Envelope(message, "bench", "bench", self.now))
         for event in decision.events:
             self._evolve(component, state, event)

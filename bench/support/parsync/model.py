@@ -53,6 +53,8 @@ class Setup(Struct, frozen=True):
     in_blocks: bool = False
     has_two_sorts: bool = False
     """Whether a tenth of the tasks wants a tenth of the slots."""
+    is_level: bool = False
+    """Whether all slots have one score, so that all partitions are equally good and slots are drawn alike."""
     exponential: bool = False
     """Whether tasks last exponentially long, with the same mean."""
     seed: int = 1
@@ -89,6 +91,8 @@ class Started(Struct):
     """Which of these were of the second sort."""
     attempts: int = 0
     conflicts: int = 0
+    flaps: int = 0
+    """How often a scheduler became late, or ceased to be late: `adaptive` changes its strategy then."""
 
     @property
     def delay(self) -> Scores:
@@ -157,7 +161,7 @@ class Model:
 
     def _scores_and_tiers(self, slots: int) -> tuple[Scores, NDArray[np.int64]]:
         """Return scores and tiers by the order of slots in the region, in which wanted ones lie together, as a node type does."""
-        common = self.dice.random(slots)
+        common = np.ones(slots) if self.setup.is_level else self.dice.random(slots)
         if not self.setup.has_two_sorts:
             return common[None, :], np.zeros((1, slots), dtype=np.int64)
         wanted = np.arange(slots) < round(SCARCE_SHARE * slots)
@@ -186,7 +190,7 @@ class Model:
         chosen: list[tuple[int, NDArray[np.int64], list[tuple[float, bool]]]] = []
         for agent in self.present:
             self._arrive(agent, rates(agent))
-            slots, tasks = self._choose(agent)
+            slots, tasks = self._choose(agent, found)
             chosen.append((agent, slots, tasks))
         # 3. A slot goes to a drawn one of those that chose it.
         self._judge(chosen, found)
@@ -239,7 +243,7 @@ class Model:
 
     # Choosing.
 
-    def _choose(self, agent: int) -> tuple[NDArray[np.int64], list[tuple[float, bool]]]:
+    def _choose(self, agent: int, found: Started) -> tuple[NDArray[np.int64], list[tuple[float, bool]]]:
         """Return slots that a scheduler believes free, each with its task; they are taken from its queue and its view."""
         queue = self.queues[agent]
         allowed = self.setup.attempts_per_s * STEP
@@ -248,16 +252,18 @@ class Model:
         if not count:
             return np.zeros(0, dtype=np.int64), []
         waited = Nanoseconds(round((self.now - queue[0][0]) * 1e9))
-        self.is_late[agent] = is_late_after(waited, was_late=self.is_late[agent])
+        is_late = is_late_after(waited, was_late=self.is_late[agent])
+        found.flaps += is_late != self.is_late[agent]
+        self.is_late[agent] = is_late
         tasks = [queue.popleft() for _ in range(count)]
         slots: list[NDArray[np.int64]] = []
         served: list[tuple[float, bool]] = []
         for sort in (False, True):
             mine = [task for task in tasks if task[1] is sort]
-            found = self._slots_for(agent, int(sort), len(mine)) if mine else np.zeros(0, dtype=np.int64)
-            slots.append(found)
-            served += mine[: len(found)]
-            queue.extendleft(reversed(mine[len(found) :]))
+            taken = self._slots_for(agent, int(sort), len(mine)) if mine else np.zeros(0, dtype=np.int64)
+            slots.append(taken)
+            served += mine[: len(taken)]
+            queue.extendleft(reversed(mine[len(taken) :]))
         return np.concatenate(slots), served
 
     def _slots_for(self, agent: int, sort: int, count: int) -> NDArray[np.int64]:

@@ -40,6 +40,8 @@ class PhaseFigures(Struct, frozen=True):
     started: int
     scarce_quality: float = 0.0
     """Mean score of the slots for tasks of the second sort; 0 if there are none."""
+    flaps: int = 0
+    """Changes of schedulers from in time to late and back."""
 
     @classmethod
     def of(cls, started: Started) -> "PhaseFigures":
@@ -55,6 +57,7 @@ class PhaseFigures(Struct, frozen=True):
             float(quality.std()),
             len(delay),
             float(quality[scarce].mean()) if scarce.any() else 0.0,
+            started.flaps,
         )
 
 
@@ -104,4 +107,5 @@ def with_changes(setup: Setup, load: float, seconds: float = PHASE_SECONDS) -> P
         whole.sorts += part.sorts
         whole.attempts += part.attempts
         whole.conflicts += part.conflicts
+        whole.flaps += part.flaps
     return PhaseFigures.of(whole)

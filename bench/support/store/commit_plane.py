@@ -187,7 +187,7 @@ class Prepared:
             self.awarded[number] = self._queue.sequence
 
 
-def joins(nodes: int, gpus: int = GPUS) -> Iterator[Event]:
+def joins(nodes: int, gpus: int = GPUS) -> Iterator[NodesJoined]:
     """The region's nodes."""
     total = Amount(gpus * MILLI, CPUS_MILLI, MEMORY)
     workers = -(-nodes // NODES_A_WORKER)

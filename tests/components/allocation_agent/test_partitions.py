@@ -1,5 +1,6 @@
 """An agent that takes in node rows alone, partition by partition."""
 
+import random
 from typing import Any
 
 import pytest
@@ -154,6 +155,32 @@ def test_statesync_takes_in_everything_once_in_its_span(start: Start) -> None:
     ask(machine, workload="w-2", turn=turn(4))
     assert [0, 0, 0, 0] == [machine.state.image.capacity.gpu.free[node] for node in (0, 2, 4, 6)]
     assert {machine.sequence(EU_LOG)} == set(machine.state.believed.taken)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_no_partition_is_older_than_the_span_at_a_search(start: Start, changes: bool) -> None:
+    """S3, S10: G, however seldom the agent is asked; twice that after the number of agents has changed."""
+    dice, settings = random.Random(3), replace(FOUR, partitions=8)
+    machine = by_rows(start, settings=settings, nodes=16)
+    agents, oldest = 4, 0
+    for number in range(300):
+        machine.wait(Nanoseconds(round(dice.choice((0.01, 0.1, 0.4, 3.0)) * settings.sync_every)))
+        if changes and not number % 7:
+            agents = dice.choice((1, 3, 4, 5, 8))
+        span = settings.sync_every // agents
+        ask(machine, a_job(1, 1), workload=f"w-{number}", turn=turn(machine.now // span, agents=agents))
+        settle(machine, f"w-{number}", has_won=False)
+        oldest = max(oldest, machine.now - min(machine.state.believed.taken_at))
+    assert settings.sync_every / 2 < oldest <= settings.sync_every * (2 if changes else 1)
+
+
+def test_partitions_of_rounds_gone_by_are_less_fresh(start: Start) -> None:
+    """S2: other agents own them by now, the latest one longest."""
+    machine = by_rows(start)
+    ask(machine, a_job(1, 1), workload="w-1", turn=turn(4))
+    ask(machine, a_job(1, 1), workload="w-2", turn=turn(7))
+    fresh = machine.state.believed.fresh.tolist()
+    assert fresh == sorted(set(fresh))
 
 
 def test_rows_taken_in_late_equal_the_fold_at_their_sequence(start: Start) -> None:
