@@ -2,8 +2,9 @@
 
 The agent folds no holdings. It hears of every row that changed, but holds the rows back until it takes their partition in: then a
 node's last row counts. While it owns a partition, it takes rows in as they are told. So all that the agent believes of one partition
-is the region as it was at one sequence of the log, and a search of the partition can be repeated from there. What rows do not tell (joins, pools, prices, planned work, settings) is folded at
-once, and makes the agent take in everything before it searches again: no partition is older than the rules by which it is searched.
+is the region as it was at one sequence of the log, and a search of the partition can be repeated from there. What rows do not tell
+(joins, pools, prices, planned work, settings) is folded at once, and makes the agent take in everything before it searches again: no
+partition is older than the rules by which it is searched.
 
 source    ParSync (ATC'21), spec/protean-parsync.md §2.4
 """
