@@ -38,6 +38,8 @@ from core.rules.placement.rule_sets import rule_set
 
 SECTIONS = ("agents", "capacity", "maintenance", "pools", "preemption", "prices", "starts")
 """Sections of a region's image that the placer reads."""
+ROWS_WAITING_MAX = 2_048
+"""So many rows take some 30 ms to put: no request waits longer for them."""
 
 
 class Found(Struct, frozen=True):
@@ -92,6 +94,8 @@ class Placer:
         self._knows_owners = False
         """True once the tables have owners: from the first search to which owners matter."""
         self._dirty: set[int] = set()
+        self._rows: dict[int, Row] = {}
+        """Rows that wait to be put into the tables, by node. A node that changed since is also in `_dirty`."""
         self._reset_pools: set[str] = set()
         self._worked_on: set[int] = set()
         self._has_new_plans = False
@@ -143,21 +147,32 @@ class Placer:
         self._dirty.update(self.owners.settle(self._capacity, workload, epoch))
 
     def put_rows(self, rows: Iterable[Row]) -> None:
-        """Put rows (core/rows.py) into the tables; they equal the rows that a refresh would compute from the image."""
+        """Put rows (core/rows.py) into the tables; they equal the rows that a refresh would compute from the image.
+
+        They wait for the next refresh, or until many wait: an agent that is seldom asked puts a node's last row alone.
+        """
         if not self._is_laid_out:
             return
-        by_pool: dict[str, list[tuple[int, int, int, int, int]]] = {}
         with_parts, overlay = self._capacity.devices.by_node, self.overlay
-        for node, gpu, cpu, memory, is_open, _, _ in rows:
+        for row in rows:
+            node = row[0]
             if node in with_parts or overlay.knows(node):
                 continue  # The overlay changes the node, or shared devices are missing in the packed row.
+            self._rows[node] = row
+            if not self._knows_owners:
+                self._dirty.discard(node)
+        if len(self._rows) > ROWS_WAITING_MAX:
+            self._put_waiting_rows()
+
+    def _put_waiting_rows(self) -> None:
+        by_pool: dict[str, list[tuple[int, int, int, int, int]]] = {}
+        for node, gpu, cpu, memory, is_open, _, _ in self._rows.values():
             place = self.pools.place_of(node)
             if place is not None:
                 by_pool.setdefault(place[0].name, []).append((place[1], gpu, cpu, memory, is_open))
-                if not self._knows_owners:
-                    self._dirty.discard(node)
         for name, mine in by_pool.items():
             self.pools.by_name[name].table.set_many(mine)
+        self._rows.clear()
 
     def touch_plans(self) -> None:
         """Record that planned work on nodes was added, moved on or dropped."""
@@ -194,6 +209,8 @@ class Placer:
             for name in sorted(self._reset_pools & self.pools.by_name.keys()):
                 self._reset(name)
             self._reset_pools.clear()
+        if self._rows:
+            self._put_waiting_rows()
         for node in sorted(self._dirty) if self._dirty else ():
             place = self.pools.place_of(node)
             if place is not None:
@@ -216,6 +233,7 @@ class Placer:
         self._deal()
         self.victims = VictimIndex(self._capacity, self.preemption)
         self._is_laid_out = True
+        self._rows.clear()
         self._dirty.clear()
         self._worked_on, self._kept = set(), {}
         self._look_at_plans()

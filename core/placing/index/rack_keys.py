@@ -44,7 +44,10 @@ class RackKeys:
                 return
             racks = slice(at.start // size, (at.stop - 1) // size + 1)
         else:
-            racks = np.unique(at >> size.bit_length() - 1)
-            if not len(racks):
+            of_slots = at >> size.bit_length() - 1
+            if not len(of_slots):
                 return
+            is_first = np.ones(len(of_slots), dtype=bool)
+            np.not_equal(of_slots[1:], of_slots[:-1], out=is_first[1:])
+            racks = of_slots[is_first]  # The slots ascend.
         self.least[racks] = (key.reshape(-1, size)[racks] & self.mask).min(axis=1)

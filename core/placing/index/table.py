@@ -24,6 +24,7 @@ FEW = 32
 """Up to so many entries of the journal, and eight times as many slots, a loop is faster than an array."""
 CODES_MAX = 1 << 16
 """The most entries in a memo of codes, one for each pair of free and total GPU milli of a unit."""
+NO_SLOTS = np.zeros(0, dtype=np.int32)
 Span = tuple[int, int]
 Changed = slice | Numbers
 
@@ -430,7 +431,7 @@ class NodeTable:
 
         None also if separate runs add up to more than a quarter of all slots.
 
-        returns   a slice if the slots are one run, else an array
+        returns   a slice if the slots are adjacent, else an array
         """
         count = self.revision - revision
         if revision < self._oldest or count > JOURNAL_LENGTH:
@@ -449,10 +450,10 @@ class NodeTable:
         """Return the slots of `count` entries of the journal, from index `first`."""
         if count <= FEW:
             return self._few_in(first, count)
-        firsts, lasts = (np.frombuffer(column, dtype=np.int32) for column in (self._firsts, self._lasts))
         at = np.arange(first, first + count) % JOURNAL_LENGTH
-        spans = np.unique(firsts[at].astype(np.int64) << 32 | lasts[at])
-        return _slots_of(spans >> 32, spans & 0xFFFFFFFF, self.layout.slots)
+        firsts, lasts = (np.frombuffer(column, dtype=np.int32)[at] for column in (self._firsts, self._lasts))
+        is_run = lasts - firsts > 1
+        return self._slots_of(set(zip(firsts[is_run].tolist(), lasts[is_run].tolist(), strict=True)), firsts)
 
     def _few_in(self, first: int, count: int) -> Changed | None:
         """Return the same as `_slots_in`, faster for few entries."""
@@ -463,25 +464,21 @@ class NodeTable:
         lowest, highest = min(span[0] for span in spans), max(span[1] for span in spans)
         if (lowest, highest) in spans:
             return slice(lowest, highest)
-        total = sum(end - start for start, end in spans)
-        if total > 8 * FEW:
-            firsts, lasts = np.asarray(sorted(spans), dtype=np.int64).T
-            return _slots_of(firsts, lasts, self.layout.slots)
-        if 4 * total > self.layout.slots:
-            return None
+        if sum(end - start for start, end in spans) > 8 * FEW:
+            return self._slots_of(spans)
         slots = {slot for start, end in spans for slot in range(start, end)}
-        return np.asarray(sorted(slots), dtype=np.int64)
+        if highest - lowest == len(slots):
+            return slice(lowest, highest)
+        return None if 4 * len(slots) > self.layout.slots else np.asarray(sorted(slots), dtype=np.int64)
 
-
-def _slots_of(firsts: Numbers, lasts: Numbers, slots: int) -> Changed | None:
-    first, last = int(firsts[0]), int(lasts.max())
-    lengths = lasts - firsts
-    if int(lengths.max()) == last - first:
-        return slice(first, last)  # One span holds all others.
-    total = int(lengths.sum())
-    if 4 * total > slots:
-        return None
-    if total == len(lengths):
-        return firsts
-    starts = np.repeat(firsts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-    return np.unique(starts + np.arange(total))
+    def _slots_of(self, spans: Iterable[Span], singles: Numbers = NO_SLOTS) -> Changed | None:
+        """Return the slots of some spans, and single slots beside them."""
+        is_changed = np.zeros(self.layout.slots, dtype=bool)
+        is_changed[singles] = True
+        for start, end in spans:
+            is_changed[start:end] = True
+        slots = np.flatnonzero(is_changed)
+        lowest, highest = int(slots[0]), int(slots[-1]) + 1
+        if highest - lowest == len(slots):
+            return slice(lowest, highest)
+        return None if 4 * len(slots) > self.layout.slots else slots
