@@ -6,15 +6,21 @@ gangs of 2 to 8 tasks. The ways:
 
     ties         every agent looks at the whole region and draws among equally good nodes
     n0           the same, and draws among the 64 best ones (Protean's N0)
-    partitions   agents take in rows alone, and each looks first at partitions that no other agent owns; rounds are four times as
+    partitions   agents take in rows alone, and each looks first at partitions that no other agent owns; rounds are eight times as
                  long as the lag (docs/agents.md)
+
+For each way, number of agents and lag: `conflict_share` of all claims, `gang_conflict_share` of the claims of gangs, and
+`empty_lost`, the part of the empty nodes that a single agent without a lag keeps whole and this way does not.
+
+A second load compares ways to place gangs that no owned rack holds: a fifth of its requests are gangs of 12 to 24 whole nodes, most
+agents are there, and facts come 10 late. `wide_conflict_share` is of the claims of such gangs, and `wide_back_share` the part of all
+requests that agents hand back:
+
+    own_pods     as shipped: the agent's own pods first
     least_loaded_pod, gang_n0
-                 as partitions, but for gangs that no owned rack holds (bench/support/agents/gang_ways.py)
+                 bench/support/agents/gang_ways.py
 
-For each way, number of agents and lag: `conflict_share` of all claims, `gang_conflict_share` of the claims of gangs over racks,
-and `empty_lost`, the part of the empty nodes that a single agent without a lag keeps whole and this way does not.
-
-    partition_conflict_share   the largest conflict share of partitions
+    partition_conflict_share   the largest conflict share of partitions, of all numbers of agents and lags
 
 source    Protean §3, ParSync; spec/protean-parsync.md §6.4
 """
@@ -23,7 +29,9 @@ source    Protean §3, ParSync; spec/protean-parsync.md §6.4
 
 import argparse
 import random
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
@@ -31,7 +39,7 @@ from msgspec import Struct
 from bench.support.agents.gang_ways import GANG_WAYS, picking_by
 from bench.support.agents.lagging import Asked, Crowd
 from bench.support.report import Findings, at_most
-from bench.support.store.conflict_detection import GPUS, drawn_request, inventories
+from bench.support.store.conflict_detection import GPU_TYPE, GPUS, drawn_request, inventories
 from components import AllocationAgent
 from components.allocation_agent.state import AgentState
 from core.component import Images
@@ -39,8 +47,8 @@ from core.nouns.agents import AgentSettings, AgentView
 from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
 from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.placement import Claim, Spread, View
-from core.nouns.quantities import MILLI
-from core.nouns.workload import Kind
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import JobSpec, Kind
 from core.placing.pick.conflict_window import ConflictWindow
 from core.placing.pick.nodes import Picker
 
@@ -48,15 +56,18 @@ NODES, QUICK_NODES = 10_240, 512
 USED_SHARE = 0.84
 AGENTS, QUICK_AGENTS = (4, 16), (4,)
 LAGS, QUICK_LAGS = (10, 100, 1_000), (10,)
-WAYS = ("ties", "n0", "partitions", *GANG_WAYS)
+WAYS = ("ties", "n0", "partitions")
 N0 = 64
 REQUESTS, QUICK_REQUESTS = 2_000, 80
 MILLISECONDS_A_FACT = 0.25
 """Of a crowd's clock, about."""
-ROUND_LAGS = 4
-ROUNDS_LAGS = 6
-"""Requests of partitions for each fact of the lag: some three rounds, as a request is about two facts."""
+ROUND_LAGS = 8
+REQUESTS_A_LAG = 12
+"""Of partitions, for each fact of the lag: some three rounds, as a request is about two facts."""
 FULL = 1
+WIDE_SHARE = 0.2
+WIDE_TASKS = (12, 24)
+WIDE_LAG = 10
 
 
 class Result(Struct, frozen=True):
@@ -66,6 +77,9 @@ class Result(Struct, frozen=True):
     conflicts: int
     gang_claims: int
     gang_conflicts: int
+    wide_claims: int
+    """Of gangs with as many tasks as the wide ones have."""
+    wide_conflicts: int
     empty_nodes: int
     """At the end."""
     handed_back: int
@@ -79,6 +93,11 @@ class Result(Struct, frozen=True):
     def gang_conflict_share(self) -> float:
         """Of the claims of gangs."""
         return self.gang_conflicts / max(1, self.gang_claims)
+
+    @property
+    def wide_conflict_share(self) -> float:
+        """Of the claims of wide gangs."""
+        return self.wide_conflicts / max(1, self.wide_claims)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -98,44 +117,62 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
         nodes, requests = round(nodes * chosen.scale), round(requests * chosen.scale)
         agents = tuple(map(int, chosen.agents.split(","))) if chosen.agents else agents
         seeds = [int(seed) for seed in chosen.seeds.split(",")]
-    figures: dict[str, float] = {}
+    figures: dict[str, float] = defaultdict(float)
     worst = 0.0
     for seed in seeds:
-        alone = played("ties", nodes, 1, 0, requests, seed)
-        for count in agents:
-            for lag in lags:
-                for way in WAYS:
-                    rounds = ROUNDS_LAGS * lag if way not in ("ties", "n0") and not is_quick else 0
-                    result = played(way, nodes, count, lag, max(requests, rounds), seed)
-                    name = f"{way}_{count}_{lag}"
-                    lost = 1 - result.empty_nodes / max(1, alone.empty_nodes)
-                    for figure, value in (
-                        ("conflict_share", result.conflict_share),
-                        ("gang_conflict_share", result.gang_conflict_share),
-                        ("empty_lost", lost),
-                    ):
-                        figures[f"{figure}_{name}"] = figures.get(f"{figure}_{name}", 0.0) + value / len(
-                            seeds
-                        )
-                    if way == "partitions":
-                        worst = max(worst, result.conflict_share)
+        alone: dict[int, Result] = {}
+        for count, lag, way in product(agents, lags, WAYS):
+            many = requests if way != "partitions" or is_quick else max(requests, REQUESTS_A_LAG * lag)
+            if many not in alone:
+                alone[many] = played("ties", nodes, 1, 0, many, seed)
+            result = played(way, nodes, count, lag, many, seed)
+            name = f"{way}_{count}_{lag}"
+            lost = 1 - result.empty_nodes / max(1, alone[many].empty_nodes)
+            figures[f"conflict_share_{name}"] += result.conflict_share / len(seeds)
+            figures[f"gang_conflict_share_{name}"] += result.gang_conflict_share / len(seeds)
+            figures[f"empty_lost_{name}"] += lost / len(seeds)
+            if way == "partitions":
+                worst = max(worst, result.conflict_share)
+        for way in ("own_pods", *GANG_WAYS):
+            result = played(way, nodes, max(agents), WIDE_LAG, requests, seed, draw=wide_or_drawn)
+            figures[f"wide_conflict_share_{way}"] += result.wide_conflict_share / len(seeds)
+            figures[f"wide_back_share_{way}"] += result.handed_back / requests / len(seeds)
     figures["partition_conflict_share"] = worst
     limit = "claims of an agent whose round has ended, and gangs that no owned rack holds"
     return Findings(figures, [at_most("partition_conflict_share", worst, 0.01, limit)])
 
 
-def played(way: str, nodes: int, agents: int, lag: int, requests: int, seed: int) -> Result:
+def wide_or_drawn(dice: random.Random) -> Asked:
+    """Return a request of the load with wide gangs."""
+    if dice.random() >= WIDE_SHARE:
+        return drawn_request(dice)
+    gpus = GPUS * MILLI
+    need = Amount(gpus, GPUS * 4_000, GPUS << 34)
+    return Asked((JobSpec("main", dice.randint(*WIDE_TASKS), need, GPU_TYPE),))
+
+
+def played(
+    way: str,
+    nodes: int,
+    agents: int,
+    lag: int,
+    requests: int,
+    seed: int,
+    *,
+    draw: Callable[[random.Random], Asked] = drawn_request,
+) -> Result:
     """Return what came of one run: so many requests, as many at once as there are agents."""
     dice = random.Random(seed)
     held, running = _held(nodes, dice)
     with picking_by(GANG_WAYS.get(way, Picker)):
-        return _played(_crowd(way, nodes, agents, lag, held), nodes, requests, dice, held, running)
+        return _played(_crowd(way, nodes, agents, lag, held), nodes, requests, draw, dice, held, running)
 
 
 def _played(
     crowd: Crowd,
     nodes: int,
     requests: int,
+    draw: Callable[[random.Random], Asked],
     dice: random.Random,
     held: list[Claim],
     running: list[WorkloadId],
@@ -145,7 +182,7 @@ def _played(
     target = round(USED_SHARE * nodes * GPUS)
     able = len(crowd.able)
     for _ in range(requests // able):
-        asked = [drawn_request(dice) for _ in range(able)]
+        asked = [draw(dice) for _ in range(able)]
         for name, one in zip(crowd.place(*asked), asked, strict=True):
             if crowd.capacity.holding(name, 1) is not None:
                 running.append(name)
@@ -158,15 +195,25 @@ def _played(
             used -= gpus[gone]
             crowd.end(gone)
     gangs = [verdict for claim, verdict, _ in crowd.claims if claim.jobs[0].tasks > 1]
+    wide = [verdict for claim, verdict, _ in crowd.claims if claim.jobs[0].tasks >= WIDE_TASKS[0]]
     free = crowd.capacity.gpu
     empty = sum(free.free[node] == free.total[node] for node in range(nodes))
     conflicts = sum(verdict == "conflict" for _, verdict, _ in crowd.claims)
-    return Result(len(crowd.claims), conflicts, len(gangs), gangs.count("conflict"), empty, crowd.handed_back)
+    return Result(
+        len(crowd.claims),
+        conflicts,
+        len(gangs),
+        gangs.count("conflict"),
+        len(wide),
+        wide.count("conflict"),
+        empty,
+        crowd.handed_back,
+    )
 
 
 def _crowd(way: str, nodes: int, agents: int, lag: int, held: list[Claim]) -> Crowd:
     settings, make = AgentSettings(), _with_n0(N0 if way == "n0" else 1)
-    is_apart = way == "partitions" or way in GANG_WAYS
+    is_apart = way not in ("ties", "n0")
     if is_apart and agents > FULL:
         span = max(500.0, agents * ROUND_LAGS * lag * MILLISECONDS_A_FACT)
         every = Nanoseconds(round(span * MILLISECOND))

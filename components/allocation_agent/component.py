@@ -18,6 +18,7 @@ from components.allocation_agent.partitions import (
     NOTHING_FOUND,
     before_search,
     can_serve,
+    choice_again,
     choice_for,
     figures_of,
     search,
@@ -336,8 +337,7 @@ class AllocationAgent:
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         tries = open_claim.tries + 1
-        seed = f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"
-        choice = Choice(seed, claim.view.stripe, claim.view.stripes, state.window.best)
+        choice = choice_again(state, f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}", claim.view)
         own = (("claim", key), ("revision", key))
         if state.believed is not None:
             return self._try_by_rows(state, state.believed, open_claim, choice, now, own)

@@ -26,6 +26,7 @@ from core.messages.base import Envelope
 from core.nouns.agents import AgentView, Turn
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds
 from core.nouns.limits import WAITING_MAX
+from core.nouns.placement import View
 from core.nouns.workload import JobSpec
 from core.placing.believed import Believed
 from core.placing.partition_search import Knowledge
@@ -91,6 +92,11 @@ def choice_for(state: AgentState, seed: str, turn: Turn) -> Choice:
     return Choice(seed, stripe, turn.agents, state.window.best, is_weighted=state.is_weighted)
 
 
+def choice_again(state: AgentState, seed: str, view: View) -> Choice:
+    """Return the choice of another try, after a claim with this view met a conflict."""
+    return Choice(seed, view.stripe, view.stripes, state.window.best, is_weighted=state.is_weighted)
+
+
 def search(
     state: AgentState,
     believed: Believed,
@@ -114,7 +120,8 @@ def search(
         )
         is_late = is_late_after(waited, was_late=state.is_late)
         strategy = STRATEGIES.get(settings.placing, tier_first)
-        knowledge = Knowledge(believed.fresh, owned, strategy, is_late)
+        number = believed.turn.round if is_owned and believed.turn else None
+        knowledge = Knowledge(believed.fresh, owned, strategy, is_late, number)
         found = state.placer.find_in_partition(jobs[0], asker, choice, knowledge, keys)
         if found is not None:
             return Searched(Found((found.spread,)), found.partition, found.quality_permille)

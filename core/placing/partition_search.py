@@ -1,8 +1,8 @@
 """The search of a region partition by partition: which partition comes first for a job, and a place for all its tasks in it.
 
 A job is looked for in one partition if one node holds all its tasks, or one rack that the agent owns. The strategy says which
-partitions come first (core/placing/strategies/), and of these one is drawn. Anything else, and
-whatever rows cannot tell, is for a search of the whole region.
+partitions come first (core/placing/strategies/); of these, those whose best node is not empty; and of these, the one that the round
+says. Anything else, and whatever rows cannot tell, is for a search of the whole region.
 """
 
 from collections.abc import Collection
@@ -14,12 +14,11 @@ from msgspec.structs import replace
 from core.nouns.placement import Spread
 from core.nouns.workload import Extent, JobSpec
 from core.placing.index.request_classes import RequestClass
-from core.placing.partitions import NO_PARTITION
 from core.placing.pick.draw import drawn
 from core.placing.pick.nodes import Choice
 from core.placing.pool import PoolIndex, whole_of
 from core.placing.pool_set import Asker, PoolSet, request_of, spread_of
-from core.placing.strategies.strategy import Candidates, Flags, Numbers, Strategy
+from core.placing.strategies.strategy import Candidates, Flags, Numbers, Strategy, least
 from core.rules.placement.plan import NO_KEY
 from core.rules.placement.rule import Request
 
@@ -29,12 +28,14 @@ class Knowledge(Struct, frozen=True):
 
     fresh      (partitions,) grows with the time at which each was taken in
     owned      partitions that the agent owns in the present round
+    round      of the agent's turn; None: the agent owns none before others
     """
 
     fresh: Numbers
     owned: Collection[int]
     strategy: Strategy
     is_late: bool = False
+    round: int | None = None
 
     @property
     def order(self) -> Numbers:
@@ -42,6 +43,23 @@ class Knowledge(Struct, frozen=True):
         order = self.fresh.copy()
         order[list(self.owned)] += int(order.max()) + 1
         return order
+
+    def one_of(self, first: Flags, opens: Numbers, choice: Choice) -> int:
+        """Return one of the partitions that the strategy puts first.
+
+        Owned ones are gone through in one direction, and each owner begins at the one where the owner before would have come last:
+        claims that are still on their way when a round ends are elsewhere.
+
+        opens   (partitions,) 0 where the best node is not empty, or the rules do not care
+        """
+        equal = least(first, opens)
+        if self.round is not None:
+            count = len(self.owned)
+            position = np.zeros(len(first), dtype=np.int64)
+            position[list(self.owned)] = 1 + (np.arange(count) - self.round) % count
+            equal = least(equal, -position)
+        among = np.flatnonzero(equal)
+        return int(among[drawn(f"{choice.seed}|partition", len(among))])
 
 
 class InPartition(Struct, frozen=True):
@@ -85,24 +103,23 @@ def _on_a_node(
 ) -> InPartition | None:
     one, partitions, plan = pool.class_of(request), pool.picker.partitions, pool.plan
     assert partitions is not None, pool.name
-    least = partitions.least(one.rack_keys(plan.mask_in_partition))
-    has_capacity = least < NO_KEY
+    least_key = partitions.least(one.rack_keys(plan.mask_in_partition))
+    has_capacity = least_key < NO_KEY
     if not has_capacity.any():
         return None
     first = knowledge.strategy(
         Candidates(
             has_capacity,
-            least.astype(np.int64) >> plan.tier_shift,
+            least_key.astype(np.int64) >> plan.tier_shift,
             knowledge.order,
             lambda: _mean_keys(pool, one),
             is_late=knowledge.is_late,
         )
     )
-    equal = np.flatnonzero(first)
-    partition = int(equal[drawn(f"{choice.seed}|partition", len(equal))])
+    partition = knowledge.one_of(first, (least_key & plan.mask_of_empty).astype(np.int64), choice)
     slot = pool.picker.pick(one, replace(choice, partition=partition))
     assert slot is not None, (pool.name, partition)
-    better = int(np.count_nonzero(least < least[partition]))
+    better = int(np.count_nonzero(least_key < least_key[partition]))
     quality = 1000 - 1000 * better // int(np.count_nonzero(has_capacity))
     return InPartition(spread_of(pool, [(slot, tasks)]), partition, quality)
 
@@ -135,9 +152,9 @@ def _in_a_rack(
     if not len(enough):
         return None
     caps = one.rack_cap[enough]
-    of_best = np.unique(partitions.of_row[enough[caps == caps.min()]])
-    partition = int(of_best[drawn(f"{choice.seed}|partition", len(of_best))])
-    assert partition != NO_PARTITION
+    has_best = np.zeros(partitions.count, dtype=bool)
+    has_best[partitions.of_row[enough[caps == caps.min()]]] = True
+    partition = knowledge.one_of(has_best, np.zeros(partitions.count, dtype=np.int64), choice)
     placed = pool.picker.place(one, tasks, replace(choice, partition=partition))
     assert placed is not None, (pool.name, partition)
     return InPartition(spread_of(pool, placed), partition, 1000)

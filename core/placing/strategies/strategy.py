@@ -48,7 +48,7 @@ class Strategy(Protocol):
     def __call__(self, candidates: Candidates) -> Flags:
         """Return (P,) the partitions that come first, of those with capacity; none if none has capacity.
 
-        Of several, one is drawn: agents whose claims are still on their way to each other then meet less often.
+        Of several, an agent takes one of its own (core/placing/partition_search.py `Knowledge.one_of`).
         """
 
 

@@ -71,6 +71,10 @@ class Plan:
                 self.node_parts.append(KeyPart(np.uint32(shift), rule))
         self.tier_shift = self._tier_shift()
         """Shift of a key that leaves the tier: the scores of the first preferences, as long as they are about the task itself."""
+        self.mask_of_empty = np.uint32(
+            sum(_bits_at(shift, rule) for shift, rule in self.in_order if rule.is_about_empty)
+        )
+        """Bits of a key that say whether the task would break into an empty node."""
         self.mask_in_partition = np.uint32(0xFFFFFFFF ^ self._bits_beyond_racks())
         """Bits of a key that follow from the node and its rack alone: a partition is racks, and tells of no larger unit."""
         node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
@@ -95,7 +99,7 @@ class Plan:
 
     def _bits_beyond_racks(self) -> int:
         beyond = [*self.units.get(Level.POD, ()), *self.units.get(Level.DOMAIN, ())]
-        return sum((1 << bits_of(rule)) - 1 << shift for shift, rule in beyond)
+        return sum(_bits_at(shift, rule) for shift, rule in beyond)
 
     @staticmethod
     def problem_of(rules: Sequence[Rule]) -> str:
@@ -114,6 +118,10 @@ def _kept(rules: Sequence[Rule]) -> list[NodePreference | ClusterPreference | Un
     """Return the preferences that are not off: one step is off."""
     kinds = (NodePreference, ClusterPreference, UnitPreference)
     return [rule for rule in rules if isinstance(rule, kinds) and rule.steps > 1]
+
+
+def _bits_at(shift: int, rule: Preference) -> int:
+    return (1 << bits_of(rule)) - 1 << shift
 
 
 def bits_of(rule: Preference) -> int:

@@ -264,6 +264,8 @@ class Preference(Rule):
 
     is_about_task: ClassVar[bool] = False
     """True if a worse score is a worse place for the task itself, whatever else runs in the region: it makes tiers (plan.py)."""
+    is_about_empty: ClassVar[bool] = False
+    """True if a worse score is a node that is better kept empty: of an agent's own partitions, those with a better one come first."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
