@@ -64,7 +64,7 @@ async def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | N
         agents, slots, step = chosen.agents, SLOTS * chosen.agents // AGENTS, step * chosen.scale
         seeds = [int(seed) for seed in chosen.seeds.split(",")]
     runs: dict[str, list[list[StepFigures]]] = {name: [] for name in WAYS}
-    attempts = len(seeds) * len(WAYS) * len(LOADS) * (step + 1) * agents * ATTEMPTS_PER_S
+    attempts = len(seeds) * len(WAYS) * (len(LOADS) * (step + 1) * ATTEMPTS_PER_S + 1) * agents
     prepared = Slots(slots, round(attempts))
     (directory / "logs").mkdir(parents=True)
     await prepared.write(directory / "logs")
@@ -77,6 +77,7 @@ async def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | N
                 await driver.set_agents(
                     AgentSettings(view, placing, agents, seconds(SYNC_EVERY), full=FULL, tries=1)
                 )
+                await driver.warm_up()
                 runs[name].append(await driver.play(LOADS, step, seed))
                 await driver.settle()
     finally:

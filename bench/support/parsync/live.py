@@ -30,6 +30,7 @@ TASK_SECONDS = 5.0
 JOB = job_of(1, 1)
 TICK_SECONDS = 0.004
 """An attempt is made so late at most, if the machine keeps up."""
+WARM_SECONDS_MAX = 120
 
 
 class Slots:
@@ -103,7 +104,8 @@ class Attempts(Seat):
         super().__init__(bus, agents)
         self._slots = slots
         self._gap = 1 / attempts_per_s
-        self._number = 0
+        self._number, self._last = 0, max(slots.awarded)
+        """The numbers of the last award that was tried from the beginning of the log, and of the next from its end."""
         self._queues: dict[AgentName, deque[_Task]] = {}
         self._tried: dict[int, _Task] = {}
         """By the number of the workload that stands for the attempt."""
@@ -140,26 +142,45 @@ class Attempts(Seat):
         self._queues = {}
         return found
 
+    async def warm_up(self) -> None:
+        """Let each agent answer one attempt by the present settings, and the store know of every award.
+
+        The last awards of the log are taken, and given again as the queue gives them, until they are answered.
+        """
+        self._step = StepFigures(0.0)
+        able = self.agents[len(self.full) :]
+        numbers = range(self._last - len(able) + 1, self._last + 1)
+        self._last -= len(able)
+        for number, agent in zip(numbers, able, strict=True):
+            self._tried[number] = _Task(agent, time.perf_counter())
+        deadline = time.monotonic() + WARM_SECONDS_MAX
+        while self._tried:
+            assert time.monotonic() < deadline, f"{len(self._tried)} of {len(able)} agents do not answer"
+            for number, task in self._tried.items():
+                self.hand(self._award(number, task), task.agent)
+            await asyncio.sleep(1)
+        await self.settle()
+
     async def settle(self) -> None:
         """Wait until no attempt is under way and no task runs."""
         deadline = time.monotonic() + 60
         while self._ends or self._tried:
             assert time.monotonic() < deadline, (
-                f"{len(self._ends)} tasks run, {len(self._tried)} attempts are under way"
+                f"{len(self._ends)} tasks run, {len(self._tried)} attempts are under way, {self.missed} facts were missed"
             )
             self._end_until(time.perf_counter())
             await asyncio.sleep(0.05)
 
-    def _try(self, task: _Task, now: float, number: int = 0) -> None:
-        if not number:
-            self._number += 1
-            number = self._number
+    def _try(self, task: _Task, now: float) -> None:
+        self._number += 1
         self._step.attempts += 1
-        self._tried[number] = task
-        award = ExecuteAward(
+        self._tried[self._number] = task
+        self.hand(self._award(self._number, task), task.agent, now - task.arrived)
+
+    def _award(self, number: int, task: _Task) -> ExecuteAward:
+        return ExecuteAward(
             EAST, workload_of(number), 1, self._slots.awarded[number], 3, Kind.TRAINING, (JOB,), task.agent, ()
         )  # fmt: skip
-        self.hand(award, task.agent, now - task.arrived)
 
     def _end_until(self, now: float) -> None:
         while self._ends and self._ends[0][0] <= now:

@@ -268,6 +268,10 @@ class Seat:
         self.settings = AgentSettings()
         """By which agents see the region."""
         self._revision = 0
+        self._heard = 0
+        """The sequence of the last fact that was heard."""
+        self.missed = 0
+        """Facts that were not heard: the machine is too slow for the load."""
 
     async def begin(self) -> None:
         """Until every agent is there."""
@@ -321,6 +325,9 @@ class Seat:
         if not isinstance(message, FactsTold):
             return
         now = time.perf_counter()
+        if self._heard:
+            self.missed += message.first - 1 - self._heard
+        self._heard = message.first + len(message.facts) - 1
         for fact in message.facts:
             self.hear(decode_event(fact.event), now)
 
