@@ -26,10 +26,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench.support.parsync.model import Setup, conflicts_drawn, conflicts_expected
-from bench.support.parsync.phases import WAYS, PhaseFigures, phases_of, sustained, with_changes
+from bench.support.parsync.phases import PHASES, WAYS, PhaseFigures, phases_of, sustained, with_changes
 from bench.support.parsync.shipped import shipped_phases
 from bench.support.report import Bar, Findings, Yardstick, at_least, at_most
 from core.nouns.agents import Placing, Rotation
+from mizzen.views.plots import Curve, Mark, draw_curves, figure_option
 
 FORMULA = (
     (100_000, 20, 2_000),
@@ -41,7 +42,7 @@ FORMULA = (
 """Slots, schedulers, and picks of each."""
 FORMULA_ROUNDS = 200
 TENTH, HUNDREDTH = 0.1, 0.01
-SHIPPED_PART = 1 / 3
+SHIPPED_PART = 1 / 6
 """Of the time of the model, for the agents and the store that are shipped."""
 QUICK_SCALE, QUICK_SECONDS = 0.01, 3.0
 SECONDS = 30.0
@@ -58,6 +59,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", default="1", help="seeds by comma; the figures are means")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the slots and of the load")
     parser.add_argument("--agents", type=int, default=20, help="schedulers, and as many partitions")
+    figure_option(
+        parser, "the delays of the phases by time, and the qualities beside it in NAME_quality.svg,"
+    )
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -67,7 +71,12 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
         scale, agents = scale * chosen.scale, chosen.agents
         seeds = [int(seed) for seed in chosen.seeds.split(",")]
     seconds = QUICK_SECONDS if is_quick else SECONDS
-    runs = [_figures(scale, seed, agents, seconds) for seed in seeds]
+    runs: list[dict[str, float]] = []
+    for seed in seeds:
+        figures, phases = _phase_figures(scale, seed, agents, seconds)
+        if chosen is not None and chosen.figure and not runs:
+            _draw(phases, chosen.figure)
+        runs.append(figures | _other_figures(scale, seed, agents, seconds))
     figures = {name: sum(one[name] for one in runs) / len(runs) for name in runs[0]}
     return Findings(figures, _bars(figures), YARDSTICKS)
 
@@ -112,9 +121,26 @@ def _bars(figures: dict[str, float]) -> list[Bar]:
     ]
 
 
-def _figures(scale: float, seed: int, agents: int, seconds: float) -> dict[str, float]:
+def _draw(phases: dict[str, list[PhaseFigures]], path: Path) -> None:
+    """Draw delays and qualities by time; a phase begins at each mark."""
+    seconds = sum(len(phase.course) for phase in phases["latency_first"]) / len(PHASES)
+    marks = [Mark(number * seconds, f"phase {number + 1}") for number in (1, 2)]
+    for column, y_name, to in (
+        (1, "mean delay, seconds", path),
+        (2, "mean score of the slots", path.with_stem(f"{path.stem}_quality")),
+    ):
+        curves = [
+            Curve(name, [(one[0], one[column]) for phase in phases[name] for one in phase.course])
+            for name in ORDER
+        ]
+        to.write_text(draw_curves("Three phases of load", "seconds", y_name, curves, marks))
+
+
+def _phase_figures(
+    scale: float, seed: int, agents: int, seconds: float
+) -> tuple[dict[str, float], dict[str, list[PhaseFigures]]]:
+    """Return the figures of the three phases, at full size and at a tenth of it, and the phases at full size."""
     figures: dict[str, float] = {"formula_error": _formula_error(seed)}
-    # 1. The three phases, at full size and at a tenth of it.
     whole = {name: phases_of(_sized(setup, scale, seed, agents), seconds) for name, setup in WAYS.items()}
     small = {
         name: phases_of(_sized(setup, scale * TENTH, seed, agents), seconds) for name, setup in WAYS.items()
@@ -130,8 +156,12 @@ def _figures(scale: float, seed: int, agents: int, seconds: float) -> dict[str, 
         for large, little in zip(whole[name], small[name], strict=True)
     )
     figures["adaptive_flaps"] = whole["adaptive"][2].flaps / agents / (seconds / 60)
-    figures |= _beside_the_shipped(scale * HUNDREDTH, seed, agents, seconds * SHIPPED_PART)
-    # 2. Experiments at a tenth of the size, at one load.
+    return figures, whole
+
+
+def _other_figures(scale: float, seed: int, agents: int, seconds: float) -> dict[str, float]:
+    figures = _beside_the_shipped(scale * HUNDREDTH, seed, agents, seconds * SHIPPED_PART)
+    # 1. Experiments at a tenth of the size, at one load.
     base = _sized(WAYS["latency_first"], scale * TENTH, seed, agents)
     for span in SPANS:
         for name in ("latency_first", "quality_first", "statesync"):
@@ -153,7 +183,7 @@ def _figures(scale: float, seed: int, agents: int, seconds: float) -> dict[str, 
     same = sustained(replace(base, rotation=Rotation.SAME), LOAD, seconds)
     figures |= _named("same_rotation", same)
     figures |= _named("different_rotation", sustained(base, LOAD, seconds))
-    # 3. Two sorts of tasks, dealt in turn and in blocks.
+    # 2. Two sorts of tasks, dealt in turn and in blocks.
     for placing in (Placing.TIER_FIRST, Placing.LATENCY_FIRST, Placing.QUALITY_FIRST):
         for in_blocks in (False, True):
             setup = replace(base, placing=placing, has_two_sorts=True, in_blocks=in_blocks)
@@ -167,7 +197,7 @@ def _figures(scale: float, seed: int, agents: int, seconds: float) -> dict[str, 
     figures["scarce_quality"] = found.scarce_quality
     figures["tier_first_conflict_share"] = found.conflict_share
     figures["tier_first_mean_delay_ms"] = 1000 * found.mean_s
-    # 4. Tasks of unlike length, and schedulers that go and come back.
+    # 3. Tasks of unlike length, and schedulers that go and come back.
     for name in ORDER:
         setup = replace(_sized(WAYS[name], scale * TENTH, seed, agents), exponential=True)
         figures |= _named(f"changes_{name}", with_changes(setup, LOAD, seconds))
@@ -191,7 +221,9 @@ def _beside_the_shipped(scale: float, seed: int, agents: int, seconds: float) ->
             figures[f"shipped_{name}_phase{number}_mean_s"] = phase.mean_s
         level = replace(setup, is_level=True)
         pairs = zip(phases_of(level, seconds), shipped_phases(level, seconds), strict=True)
-        error = max(error, *(abs(one.conflict_share - other.conflict_share) for one, other in pairs))
+        of_way = max(abs(one.conflict_share - other.conflict_share) for one, other in pairs)
+        figures[f"model_error_{name}"] = of_way
+        error = max(error, of_way)
     return figures | {"model_error": error}
 
 

@@ -47,19 +47,24 @@ class Knowledge(Struct, frozen=True):
     def one_of(self, first: Flags, opens: Numbers, choice: Choice) -> int:
         """Return one of the partitions that the strategy puts first.
 
-        Owned ones are gone through in one direction, and each owner begins at the one where the owner before would have come last:
-        claims that are still on their way when a round ends are elsewhere.
-
         opens   (partitions,) 0 where the best node is not empty, or the rules do not care
         """
         equal = least(first, opens)
         if self.round is not None:
-            count = len(self.owned)
-            position = np.zeros(len(first), dtype=np.int64)
-            position[list(self.owned)] = 1 + (np.arange(count) - self.round) % count
-            equal = least(equal, -position)
+            equal = first_in_round(equal, self.owned, self.round)
         among = np.flatnonzero(equal)
         return int(among[drawn(f"{choice.seed}|partition", len(among))])
+
+
+def first_in_round(equal: Flags, owned: Collection[int], number: int) -> Flags:
+    """Return, of equally good partitions, the own one that comes first in this round; all if the agent owns none of them.
+
+    An owner goes through its partitions in one direction, and begins at the one where the owner before would have come last: claims
+    that are still on their way when a round ends are elsewhere.
+    """
+    position, count = np.zeros(len(equal), dtype=np.int64), len(owned)
+    position[list(owned)] = 1 + (np.arange(count) - number) % count
+    return least(equal, -position)
 
 
 class InPartition(Struct, frozen=True):

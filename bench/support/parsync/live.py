@@ -7,6 +7,7 @@ is the next one of its agent again. So agents are as slow as the published ones,
 
 import asyncio
 import heapq
+import math
 import random
 import time
 from collections import deque
@@ -145,7 +146,8 @@ class Attempts(Seat):
     async def warm_up(self) -> None:
         """Let each agent answer one attempt by the present settings, and the store know of every award.
 
-        The last awards of the log are taken, and given again as the queue gives them, until they are answered.
+        The last awards of the log are taken, and given again as the queue gives them, until they are answered. Their tasks end at
+        once.
         """
         self._step = StepFigures(0.0)
         able = self.agents[len(self.full) :]
@@ -158,8 +160,8 @@ class Attempts(Seat):
             assert time.monotonic() < deadline, f"{len(self._tried)} of {len(able)} agents do not answer"
             for number, task in self._tried.items():
                 self.hand(self._award(number, task), task.agent)
-            await asyncio.sleep(1)
-        await self.settle()
+            await asyncio.sleep(0.5)
+        self._end_until(math.inf)
 
     async def settle(self) -> None:
         """Wait until no attempt is under way and no task runs."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from core.nouns.agents import AgentSettings, AgentView, Placing, Rotation, Turn
 from core.nouns.instant import Nanoseconds, seconds
+from core.placing.partition_search import first_in_round
 from core.placing.partitions import dealt, owned_by, round_span
 from core.placing.strategies import STRATEGIES
 from core.placing.strategies.adaptive import is_late_after
@@ -91,6 +92,8 @@ class Started(Struct):
     """Which of these were of the second sort."""
     attempts: int = 0
     conflicts: int = 0
+    times: list[float] = []
+    """Seconds from the beginning of the run to that of each step in which tasks started."""
     flaps: int = 0
     """How often a scheduler became late, or ceased to be late: `adaptive` changes its strategy then."""
 
@@ -152,6 +155,8 @@ class Model:
         self._sorts = range(sorts)
         self._steps = 0
         self._round = -1
+        self._owned: dict[int, range] = {}
+        """What each scheduler owns in this round; empty if nobody owns anything."""
         self._ends_at = np.full(slots, np.inf)
 
     def _sums(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -207,7 +212,7 @@ class Model:
                 partitions = range(setup.partitions if number // count != before // count else 0)
             else:
                 turn = Turn(index, count, number, is_full=False)
-                partitions = owned_by(turn, setup.partitions, setup.rotation)
+                partitions = self._owned[agent] = owned_by(turn, setup.partitions, setup.rotation)
             for partition in partitions:
                 self._take_in_one(agent, partition)
 
@@ -297,7 +302,10 @@ class Model:
             lambda: 1 - self.total[sort, agent] / np.maximum(free, 1),
             is_late=self.is_late[agent],
         )
-        first = np.flatnonzero(STRATEGIES[self.setup.placing](candidates))
+        equal = STRATEGIES[self.setup.placing](candidates)
+        if self._owned:
+            equal = first_in_round(equal, self._owned[agent], self._round)
+        first = np.flatnonzero(equal)
         return int(first[self.dice.integers(len(first))]) if len(first) else None
 
     def _drawn(self, slots: NDArray[np.int64], sort: int, count: int) -> NDArray[np.int64]:
@@ -327,6 +335,7 @@ class Model:
         sorts = np.asarray([sort for _, sort in tasks], dtype=bool)
         found.attempts += len(slots)
         found.conflicts += int(len(slots) - len(won))
+        found.times.append(self.now - STEP)
         found.delays.append(self.now - arrived[has_won])
         found.qualities.append(self.score[sorts[has_won].astype(np.int64) if len(self.score) > 1 else 0, won])
         found.sorts.append(sorts[has_won])

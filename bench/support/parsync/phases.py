@@ -4,13 +4,14 @@ phases      two groups of schedulers: both at 2/3 of what they can do; the first
 sustained   all schedulers at one load, for long
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 from msgspec import Struct
 
-from bench.support.parsync.model import Model, Setup, Started
+from bench.support.parsync.model import STEP, Model, Setup, Started
 from core.nouns.agents import AgentView, Placing
 
 PHASES = ((2 / 3, 2 / 3), (1.0, 2 / 3), (1.0, 1.0))
@@ -40,6 +41,8 @@ class PhaseFigures(Struct, frozen=True):
     started: int
     scarce_quality: float = 0.0
     """Mean score of the slots for tasks of the second sort; 0 if there are none."""
+    course: tuple[tuple[float, float, float], ...] = ()
+    """Of each second: when it began, and the mean delay and the mean score of the tasks that started in it."""
     flaps: int = 0
     """Changes of schedulers from in time to late and back."""
 
@@ -57,8 +60,17 @@ class PhaseFigures(Struct, frozen=True):
             float(quality.std()),
             len(delay),
             float(quality[scarce].mean()) if scarce.any() else 0.0,
+            tuple(_course_of(started)),
             started.flaps,
         )
+
+
+def _course_of(started: Started) -> Iterator[tuple[float, float, float]]:
+    steps = zip(started.times, started.delays, started.qualities, strict=True)
+    for second, of_second in groupby(steps, key=lambda step: int(step[0] + STEP / 2)):
+        _, delays, qualities = zip(*of_second, strict=True)
+        if any(map(len, delays)):
+            yield second, float(np.concatenate(delays).mean()), float(np.concatenate(qualities).mean())
 
 
 def phases_of(setup: Setup, seconds: float = PHASE_SECONDS) -> list[PhaseFigures]:
@@ -102,6 +114,7 @@ def with_changes(setup: Setup, load: float, seconds: float = PHASE_SECONDS) -> P
         parts.append(model.play(3.0, partial(_rate_of, [share, share], 0)))
     whole = Started([], [], [])
     for part in parts:
+        whole.times += part.times
         whole.delays += part.delays
         whole.qualities += part.qualities
         whole.sorts += part.sorts
