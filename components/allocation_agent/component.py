@@ -20,7 +20,9 @@ from components.allocation_agent.partitions import (
     can_serve,
     choice_again,
     choice_for,
+    counted,
     figures_of,
+    handed_back,
     search,
     take_in_all,
     with_whole_wait,
@@ -42,7 +44,7 @@ from components.allocation_agent.state import (
     PutAside,
     Served,
 )
-from components.allocation_agent.views import bid_for, claim_for, view_by_rows, view_of
+from components.allocation_agent.views import bid_for, claim_again, claim_for, view_by_rows, view_of
 from core.component import NOTHING, Decision, Follow, Images
 from core.fact import NO_LOG, Fact, Note
 from core.images import RegionImage
@@ -57,12 +59,12 @@ from core.messages.agents import (
     RequestHandedBack,
 )
 from core.messages.base import Envelope, Message, Woken
-from core.messages.broker import ExecuteAward, SolicitBid
+from core.messages.broker import SolicitBid
 from core.messages.control import PlaceTasks, RevisionAnswered
 from core.messages.queue import Abstention
 from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.agents import Turn
-from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, region_log
+from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, region_log
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (
     CLAIM_SPAN,
@@ -70,7 +72,7 @@ from core.nouns.limits import (
     CONFLICT_NODES_MAX,
     PREEMPTION_RETRY,
 )
-from core.nouns.placement import Claim, Spread, View
+from core.nouns.placement import Spread, View
 from core.nouns.reasons import Reason
 from core.placing.answers.refusals import no_bid
 from core.placing.answers.shortages import Scarce, scarce_for
@@ -140,8 +142,8 @@ class AllocationAgent:
 
     def decide(self, state: AgentState, envelope: Envelope) -> Decision:
         """Bid or abstain, claim, or apply an answer of the store."""
-        decider = self._deciders.get(type(envelope.message))
-        return decider(state, with_whole_wait(envelope)) if decider else NOTHING
+        decider, envelope = self._deciders.get(type(envelope.message)), with_whole_wait(envelope)
+        return counted(decider(state, envelope), envelope) if decider else NOTHING
 
     def forget_memos(self, state: AgentState) -> None:
         """Drop all memos: arrays are copied from the image again, and classes are rebuilt."""
@@ -202,8 +204,8 @@ class AllocationAgent:
         if searched.found is None:
             return Decision((Counted(envelope.waited, is_handed_back=True),), (back,))
         view = view_by_rows(state, believed, choice, asker, searched)
-        counted = Counted(envelope.waited, quality_permille=searched.quality_permille)
-        return self._bid(state, request, searched.found, view, envelope.at, counted)
+        count = Counted(envelope.waited, quality_permille=searched.quality_permille)
+        return self._bid(state, request, searched.found, view, envelope.at, count)
 
     def _abstain(
         self,
@@ -247,14 +249,16 @@ class AllocationAgent:
         award = asked.award
         key = (award.workload, award.epoch)
         capacity = state.image.capacity
-        if key in state.claims or capacity.holding(*key) is not None or capacity.promise(*key) is not None:
+        is_settled = capacity.holding(*key) is not None or capacity.promise(*key) is not None
+        if key in state.claims or key in state.granted or is_settled:
             return NOTHING
         first = before_search(state, asked, asked.turn, envelope)
         if first is not None:
             return first
         if award.spreads and max(max(spread.nodes) for spread in award.spreads) < len(capacity.node_type):
-            return self._claimed(award, award.spreads, award.victims, award.view)
-        choice = choice_for(state, f"{award.workload}.{award.epoch}.{self.agent}.1", asked.turn)
+            return self._claimed(asked, envelope, award.spreads, award.victims, award.view)
+        seed = f"{award.workload}.{award.epoch}.{self.agent}.{asked.tries + 1}"
+        choice = choice_for(state, seed, asked.turn)
         if state.believed is not None:
             return self._place_by_rows(state, state.believed, asked, choice, envelope)
         found, asker = found_for(state, award, choice, envelope.at)
@@ -263,7 +267,7 @@ class AllocationAgent:
             key_and_award = (award.workload, award.epoch, award.award_sequence)
             return Decision(messages=(DeclineAward(self.region, *key_and_award, found),))
         view = view_of(state, award.jobs, choice, asker, found)
-        return self._claimed(award, found.spreads, found.victim_keys, view)
+        return self._claimed(asked, envelope, found.spreads, found.victim_keys, view)
 
     def _place_by_rows(
         self, state: AgentState, believed: Believed, asked: PlaceAward, choice: Choice, envelope: Envelope
@@ -276,27 +280,25 @@ class AllocationAgent:
         if searched.wants_all:
             since = Instant(envelope.at - envelope.waited)
             return Decision((take_in_all(believed), PutAside(asked, since)))
-        counted = Counted(envelope.waited, searched.found is None, searched.quality_permille)
+        count = Counted(envelope.waited, searched.found is None, searched.quality_permille)
         if searched.found is None:
-            return Decision((counted,), (AwardHandedBack(self.region, self.agent, award),))
+            return Decision((count,), (AwardHandedBack(self.region, self.agent, award, asked.tries),))
         view = view_by_rows(state, believed, choice, asker, searched)
-        return self._claimed(award, searched.found.spreads, (), view, counted)
+        return self._claimed(asked, envelope, searched.found.spreads, (), view, count)
 
     def _claimed(
         self,
-        award: ExecuteAward,
+        asked: PlaceAward,
+        envelope: Envelope,
         spreads: tuple[Spread, ...],
         victims: tuple[AttemptKey, ...],
         view: View,
         *notes: Note,
     ) -> Decision:
-        claim = self._claim(award, spreads, victims, view)
-        return Decision((ClaimMade(claim, 1, award=award), *notes), (SubmitClaim(self.region, claim),))
-
-    def _claim(
-        self, award: ExecuteAward, spreads: tuple[Spread, ...], victims: tuple[AttemptKey, ...], view: View
-    ) -> Claim:
-        return claim_for(self.region, self.agent, award, spreads, victims, view)
+        tries = asked.tries + 1
+        claim = claim_for(self.region, self.agent, asked.award, spreads, victims, view, tries)
+        made = ClaimMade(claim, tries, award=asked.award, waited=envelope.waited)
+        return Decision((made, *notes), (SubmitClaim(self.region, claim),))
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
         answer = envelope.message
@@ -310,7 +312,7 @@ class AllocationAgent:
             Reason.AWARD_NOT_STANDING,
             Reason.SUPERSEDED,
         ):
-            return self._give_up(open_claim, Reason(answer.reason), learnt)
+            return self._give_up(open_claim, Reason(answer.reason), learnt, is_conflict=False)
         if answer.verdict != "conflict":
             is_granted = answer.verdict in ("granted", "promised")
             closed = ClaimClosed(key, is_granted, answer.sequence if is_granted else -1)
@@ -358,44 +360,38 @@ class AllocationAgent:
         """Search again by rows alone, and claim; without a place, hand the award back to the broker."""
         claim = open_claim.claim
         asker = asker_of(claim, now)
-        waited = Nanoseconds(now - open_claim.since)
+        waited = Nanoseconds(open_claim.waited + now - open_claim.since)
         searched = search(state, believed, claim.jobs, asker, choice, waited, own)
         if searched.wants_all:
             return Decision(events=(take_in_all(believed),))
         if searched.found is None or needs_full(claim, claim.victims):
             return self._hand_back(open_claim)
         view = view_by_rows(state, believed, choice, asker, searched, own)
-        counted = Counted(waited, quality_permille=searched.quality_permille)
-        return self._claim_again(open_claim, searched.found, view, counted)
+        count = Counted(waited, quality_permille=searched.quality_permille, is_again=True)
+        return self._claim_again(open_claim, searched.found, view, count)
 
     def _hand_back(self, open_claim: OpenClaim) -> Decision:
         """Return the award of a claim to the broker, which gives the award to a full agent."""
-        key = (open_claim.claim.workload, open_claim.claim.epoch)
         if open_claim.award is None:
             return self._give_up(open_claim, Reason.CONFLICTS_EXHAUSTED)
-        back = AwardHandedBack(self.region, self.agent, replace(open_claim.award, spreads=()))
-        return Decision((ClaimClosed(key), Counted(is_handed_back=True)), (back,))
+        return handed_back(self.region, self.agent, open_claim, open_claim.award)
 
     def _claim_again(self, open_claim: OpenClaim, found: Found, view: View, *notes: Note) -> Decision:
-        claim, tries = open_claim.claim, open_claim.tries + 1
-        again = replace(
-            claim,
-            claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
-            spreads=found.spreads,
-            victims=found.victim_keys,
-            view=view,
-        )
+        tries = open_claim.tries + 1
+        again = claim_again(open_claim.claim, tries, found, view)
         made = ClaimMade(again, tries, open_claim.conflict, open_claim.nodes)
         return Decision(events=(made, *notes), messages=(SubmitClaim(self.region, again),))
 
-    def _give_up(self, open_claim: OpenClaim, reason: Reason, *learnt: Learnt) -> Decision:
+    def _give_up(
+        self, open_claim: OpenClaim, reason: Reason, *learnt: Learnt, is_conflict: bool = True
+    ) -> Decision:
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         nodes = open_claim.nodes[:CONFLICT_NODES_MAX]
         back = DeclineAward(
             self.region, *key, claim.award_sequence, reason, open_claim.tries, open_claim.conflict, nodes
         )
-        return Decision((*learnt, ClaimClosed(key)), (back,))
+        return Decision((*learnt, ClaimClosed(key, is_conflict=is_conflict)), (back,))
 
     def _bid_settled(self, state: AgentState, envelope: Envelope) -> Decision:
         settled = envelope.message
@@ -436,7 +432,7 @@ class AllocationAgent:
         first = state.waiting[0]
         waited = Nanoseconds(max(0, now - first.since))
         envelope = Envelope(first.request, self.name, f"{self.name}.waited", now, waited=waited)
-        decision = self._deciders[type(first.request)](state, envelope)
+        decision = counted(self._deciders[type(first.request)](state, envelope), envelope)
         return Decision((Served(), *decision.events), decision.messages)
 
     def _woken(self, state: AgentState, envelope: Envelope) -> Decision:

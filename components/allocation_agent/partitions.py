@@ -14,6 +14,9 @@ from msgspec.structs import replace
 
 from components.allocation_agent.state import (
     AgentState,
+    ClaimClosed,
+    Counted,
+    OpenClaim,
     PutAside,
     TakenIn,
     ViewWanted,
@@ -21,9 +24,11 @@ from components.allocation_agent.state import (
 )
 from core.component import Decision
 from core.fact import Note
-from core.messages.agents import AgentFigures, FindBid, PlaceAward
+from core.messages.agents import AgentFigures, AwardHandedBack, FindBid, PlaceAward
 from core.messages.base import Envelope
-from core.nouns.agents import AgentView, Turn
+from core.messages.broker import ExecuteAward
+from core.nouns.agents import AgentView, PlacedBy, Turn
+from core.nouns.ids import AgentName, RegionName
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds
 from core.nouns.limits import WAITING_MAX
 from core.nouns.placement import View
@@ -47,6 +52,7 @@ class Searched(Struct, frozen=True):
     """In which the place was found; NO_PARTITION: in the whole region."""
     quality_permille: int = -1
     """As in `Counted`."""
+    placed_by: PlacedBy = PlacedBy.WHOLE_REGION
     wants_all: bool = False
     """True if all rows must be taken in first."""
 
@@ -64,7 +70,7 @@ def before_search(state: AgentState, message: Waiting, turn: Turn, envelope: Env
     if state.has_rows_alone != wants_rows:
         events.append(ViewWanted(wants_rows))
     if (state.believed is not None) == wants_rows and not events:
-        due = state.believed.due(turn) if state.believed is not None else None
+        due = state.believed.due(turn, envelope.at) if state.believed is not None else None
         if due is None:
             return None
         events.append(TakenIn(tuple(due), turn))
@@ -79,6 +85,24 @@ def with_whole_wait(envelope: Envelope) -> Envelope:
     if not isinstance(message, FindBid | PlaceAward) or not message.waited:
         return envelope
     return replace(envelope, waited=Nanoseconds(envelope.waited + message.waited))
+
+
+def counted(decision: Decision, envelope: Envelope) -> Decision:
+    """Return the decision of a request with its count, if the request is answered and was not counted yet."""
+    if not isinstance(envelope.message, FindBid | PlaceAward) or not decision.messages:
+        return decision
+    if any(isinstance(event, Counted) for event in decision.events):
+        return decision
+    return replace(decision, events=(*decision.events, Counted(envelope.waited)))
+
+
+def handed_back(region: RegionName, agent: AgentName, met: OpenClaim, award: ExecuteAward) -> Decision:
+    """Return the decision that gives the award of a claim back to the broker, after a conflict without another place."""
+    key = (award.workload, award.epoch)
+    back = AwardHandedBack(region, agent, replace(award, spreads=()), met.tries)
+    return Decision(
+        (ClaimClosed(key, is_conflict=True), Counted(is_handed_back=True, is_again=True)), (back,)
+    )
 
 
 def can_serve(state: AgentState) -> bool:
@@ -111,6 +135,10 @@ def search(
     waited    how long the request has waited
     without   as in core/placing/placer.py `find`
     """
+    if believed.is_stale:
+        return Searched(
+            wants_all=True
+        )  # The placer's partitions are dealt anew, and those of the rows are not.
     settings, keys = believed.image.agents.settings, tuple(without)
     if len(jobs) == 1:
         count = believed.partitions.count
@@ -124,7 +152,8 @@ def search(
         knowledge = Knowledge(believed.fresh, owned, strategy, is_late, number)
         found = state.placer.find_in_partition(jobs[0], asker, choice, knowledge, keys)
         if found is not None:
-            return Searched(Found((found.spread,)), found.partition, found.quality_permille)
+            by = PlacedBy.of(settings.placing, is_late=is_late, is_in_a_rack=found.is_in_a_rack)
+            return Searched(Found((found.spread,)), found.partition, found.quality_permille, by)
         if jobs[0].tasks == 1:
             return NOTHING_FOUND
     if not believed.is_whole:

@@ -83,7 +83,9 @@ class ClaimMade(Note, frozen=True):
     nodes: tuple[int, ...] = ()
     """Nodes of that conflict."""
     award: ExecuteAward | None = None
-    """The award, of the first try."""
+    """The award, of the agent's first try."""
+    waited: Nanoseconds = Nanoseconds(0)
+    """The award's wait until then."""
 
 
 class ClaimSaidAgain(Note, frozen=True):
@@ -99,6 +101,8 @@ class ClaimClosed(Note, frozen=True):
     is_granted: bool = False
     sequence: int = -1
     """Sequence of the region's log at the grant or promise: the capacity counts as taken until it is folded; -1: no grant."""
+    is_conflict: bool = False
+    """True if the last try met a conflict."""
 
 
 class Conflicted(Note, frozen=True):
@@ -155,7 +159,9 @@ class Counted(Note, frozen=True):
     waited: Nanoseconds = Nanoseconds(0)
     is_handed_back: bool = False
     quality_permille: int = -1
-    """Of the place that was found in a partition; -1: none was."""
+    """Of the node that was found in a partition; -1: none was."""
+    is_again: bool = False
+    """True for another try after a conflict: the request was counted."""
 
 
 class OpenBid(Struct):
@@ -171,12 +177,14 @@ class OpenClaim(Struct):
     claim: Claim
     tries: int
     since: Instant
-    """When the first try was made."""
+    """When the agent's first try was made."""
     conflict: str = ""
     nodes: tuple[int, ...] = ()
     """Nodes of the newest conflict."""
     award: ExecuteAward | None = None
     """To be handed back if no partition has a place."""
+    waited: Nanoseconds = Nanoseconds(0)
+    """The award's wait until `since`."""
 
 
 class CatchUp(Struct, frozen=True):
@@ -294,25 +302,13 @@ class AgentState:
                 self.bids.pop(auction, None)
                 self.bids_due.drop(auction)
                 self.give_back(("bid", auction))
-            case ClaimMade(claim, tries, conflict, nodes, award):
-                key = (claim.workload, claim.epoch)
-                self._close_bids_of(claim.workload)
-                known = self.claims.get(key)
-                since = known.since if known is not None else fact.at
-                award = award or (known.award if known is not None else None)
-                self.claims[key] = OpenClaim(claim, tries, since, conflict, nodes, award)
-                self.granted.pop(key, None)
-                self.tally.claimed(is_again=tries > 1)
-                if tries > 1:
-                    self.window.heard(is_conflict=True)
-                if self.image.capacity.holding(*key) is None:
-                    takings = takings_of(claim.jobs, claim.spreads, claim.beside)
-                    self.take(("claim", key), takings, entries_of(claim), claim.victims)
-                self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
-                self.conflicted.pop(key, None)
+            case ClaimMade():
+                self._claim_made(fact.event, fact.at)
             case ClaimSaidAgain(key):
                 self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
-            case ClaimClosed(key, is_granted, sequence):
+            case ClaimClosed(key, is_granted, sequence, is_conflict):
+                if is_conflict:
+                    self._count_conflict(key)
                 if is_granted:
                     self.window.heard(is_conflict=False)
                 self.claims.pop(key, None)
@@ -324,6 +320,7 @@ class AgentState:
                     self.give_back(("claim", key))
                 self.conflicted.pop(key, None)
             case Conflicted(key, sequence, conflict, nodes):
+                self._count_conflict(key)
                 self.conflicted[key] = CatchUp(sequence, fact.at)
                 self.claims[key].conflict, self.claims[key].nodes = conflict, nodes
             case RevisionMade() | RevisionConflicted() | RevisionClosed():
@@ -342,6 +339,29 @@ class AgentState:
             case _:
                 self._note_of_rows(fact)
 
+    def _claim_made(self, made: ClaimMade, at: Instant) -> None:
+        """Note an open claim, whose nodes count as taken from here on."""
+        claim, award, waited = made.claim, made.award, made.waited
+        key = (claim.workload, claim.epoch)
+        self._close_bids_of(claim.workload)
+        known, since = self.claims.get(key), at
+        if known is not None:
+            since, award, waited = known.since, known.award, known.waited
+            self._count_conflict(key)
+            self.window.heard(is_conflict=True)
+        self.claims[key] = OpenClaim(claim, made.tries, since, made.conflict, made.nodes, award, waited)
+        self.granted.pop(key, None)
+        self.tally.claimed(is_again=known is not None)
+        if self.image.capacity.holding(*key) is None:
+            takings = takings_of(claim.jobs, claim.spreads, claim.beside)
+            self.take(("claim", key), takings, entries_of(claim), claim.victims)
+        self.claims_due.put(key, after(at, CLAIM_SAY_AGAIN))
+        self.conflicted.pop(key, None)
+
+    def _count_conflict(self, key: AttemptKey) -> None:
+        """Count the newest conflict of a claim once: with the wait for its view, the next claim, or the end of the award here."""
+        self.tally.conflicts += key not in self.conflicted
+
     def _note_of_rows(self, fact: Fact) -> None:
         """Fold one note about rows, the image, or requests that wait."""
         match fact.event:
@@ -349,8 +369,8 @@ class AgentState:
                 self.waiting.append(fact.event)
             case Served():
                 self.waiting.popleft()
-            case Counted(waited, is_handed_back, quality):
-                self.tally.decided(waited, quality, is_handed_back=is_handed_back)
+            case Counted(waited, is_handed_back, quality, is_again):
+                self.tally.decided(waited, quality, is_handed_back=is_handed_back, is_again=is_again)
                 self.is_late = is_late_after(waited, was_late=self.is_late)
             case ViewWanted(has_rows_alone):
                 self.has_rows_alone = has_rows_alone

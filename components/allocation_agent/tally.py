@@ -11,13 +11,16 @@ class Tally:
         self.requests = self.handed_back = self.claims = self.conflicts = self.awards = 0
         self.waited_ms = self.waited_ms_max = self.quality = self.picks = 0
 
-    def decided(self, waited: Nanoseconds, quality_permille: int, *, is_handed_back: bool) -> None:
-        """Count a request that was decided."""
-        self.requests += 1
+    def decided(
+        self, waited: Nanoseconds, quality_permille: int, *, is_handed_back: bool, is_again: bool
+    ) -> None:
+        """Count a request that was decided, or another try for it."""
+        self.requests += not is_again
         self.handed_back += is_handed_back
-        waited_ms = waited // MILLISECOND
-        self.waited_ms += waited_ms
-        self.waited_ms_max = max(self.waited_ms_max, waited_ms)
+        if not is_again:
+            waited_ms = waited // MILLISECOND
+            self.waited_ms += waited_ms
+            self.waited_ms_max = max(self.waited_ms_max, waited_ms)
         if quality_permille >= 0:
             self.picks += 1
             self.quality += quality_permille
@@ -25,7 +28,6 @@ class Tally:
     def claimed(self, *, is_again: bool) -> None:
         """Count a claim, made for the first time or again after a conflict."""
         self.claims += 1
-        self.conflicts += is_again
         self.awards += not is_again
 
     def begin_beat(self) -> None:

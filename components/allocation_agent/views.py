@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from components.allocation_agent.partitions import Searched
 from components.allocation_agent.state import AgentState, BidMade
 from core.messages.broker import ExecuteAward, SolicitBid
@@ -82,7 +84,7 @@ def view_by_rows(
         search=SEARCH,
         prices_revision=state.image.prices.revision,
         at=asker.at,
-        placing=believed.image.agents.settings.placing,
+        placing=searched.placed_by.value,
         partition=partition,
     )
 
@@ -112,6 +114,17 @@ def bid_for(
     return bid, made
 
 
+def claim_again(claim: Claim, tries: int, found: Found, view: View) -> Claim:
+    """Return the next claim of an agent for the award of a claim that met a conflict."""
+    return replace(
+        claim,
+        claim=ClaimId(f"{claim.workload}.{claim.epoch}.{claim.agent}.{tries}"),
+        spreads=found.spreads,
+        victims=found.victim_keys,
+        view=view,
+    )
+
+
 def claim_for(
     region: RegionName,
     agent: AgentName,
@@ -119,10 +132,11 @@ def claim_for(
     spreads: tuple[Spread, ...],
     victims: tuple[AttemptKey, ...],
     view: View,
+    tries: int = 1,
 ) -> Claim:
-    """Return the first claim of an agent for an award."""
+    """Return the first claim of an agent for an award, which is the `tries`th for this award."""
     return Claim(
-        claim=ClaimId(f"{award.workload}.{award.epoch}.{agent}.1"),
+        claim=ClaimId(f"{award.workload}.{award.epoch}.{agent}.{tries}"),
         region=region,
         agent=agent,
         workload=award.workload,

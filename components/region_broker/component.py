@@ -300,7 +300,13 @@ class RegionBroker:
         return self._hand_award(state, award, envelope, is_for_full=needs_full(award, award.victims))
 
     def _hand_award(
-        self, state: BrokerState, award: ExecuteAward, envelope: Envelope, *, is_for_full: bool
+        self,
+        state: BrokerState,
+        award: ExecuteAward,
+        envelope: Envelope,
+        tries: int = 0,
+        *,
+        is_for_full: bool,
     ) -> Decision:
         """Give an award to the agent that bid, if it is there, or to another that can search for it."""
         now = envelope.at
@@ -311,7 +317,7 @@ class RegionBroker:
         is_there = award.agent in (able if is_for_full else agents)
         agent = award.agent if is_there else able[state.handed % len(able)]
         turn = turn_of(state.image.agents.settings, agents, agent, now)
-        return Decision(messages=(PlaceAward(self.region, agent, award, turn, envelope.waited),))
+        return Decision(messages=(PlaceAward(self.region, agent, award, turn, envelope.waited, tries),))
 
     def _award_handed_back(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -319,7 +325,7 @@ class RegionBroker:
         award = message.award
         if state.image.attempts.row(award.workload, award.epoch) is not None:
             return NOTHING
-        handed = self._hand_award(state, award, envelope, is_for_full=True)
+        handed = self._hand_award(state, award, envelope, message.tries, is_for_full=True)
         return Decision((ShapeHandedBack(shape_of(award.jobs)), *handed.events), handed.messages)
 
     def _withdraw(self, state: BrokerState, envelope: Envelope) -> Decision:
@@ -342,8 +348,9 @@ class RegionBroker:
         return Decision(messages=(OrderStop(self.region, message.workload, message.epoch, message.cause),))
 
     def _agents(self, state: BrokerState, now: Instant) -> list[AgentName]:
-        """Return the agents heard within `PRESENCE_SILENCE_MAX`, sorted by name."""
-        return sorted(agent for agent, at in state.agents.items() if after(at, PRESENCE_SILENCE_MAX) > now)
+        """Return the agents heard within `PRESENCE_SILENCE_MAX`, by number: a2 comes before a10."""
+        present = (agent for agent, at in state.agents.items() if after(at, PRESENCE_SILENCE_MAX) > now)
+        return sorted(present, key=lambda agent: (len(agent), agent))
 
     # Reports.
 

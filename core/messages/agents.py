@@ -79,6 +79,8 @@ class PlaceAward(Message, frozen=True, tag="place-award"):
     turn: Turn = Turn()
     waited: Nanoseconds = Nanoseconds(0)
     """Both as in `FindBid`."""
+    tries: int = 0
+    """Claims for the award that met conflicts, of an agent that handed the award back."""
 
 
 class RequestHandedBack(Message, frozen=True, tag="request-handed-back"):
@@ -95,6 +97,8 @@ class AwardHandedBack(Message, frozen=True, tag="award-handed-back"):
     region: RegionName
     agent: AgentName
     award: ExecuteAward
+    tries: int = 0
+    """Claims of the agent for the award that met conflicts."""
 
 
 class SetAgents(Message, frozen=True, tag="set-agents"):

@@ -32,6 +32,28 @@ class Placing(StrEnum):
     ADAPTIVE = "adaptive"
 
 
+class PlacedBy(StrEnum):
+    """Why the partition of a claim came first; a claim's view names it."""
+
+    TIER_FIRST = "tier-first"
+    LATENCY_FIRST = "latency-first"
+    QUALITY_FIRST = "quality-first"
+    ADAPTIVE_IN_TIME = "adaptive-in-time"
+    ADAPTIVE_LATE = "adaptive-late"
+    OWN_RACK = "own-rack"
+    """A gang in the tightest rack of the agent's own partitions that holds it, whatever the strategy."""
+    WHOLE_REGION = "whole-region"
+
+    @classmethod
+    def of(cls, placing: str, *, is_late: bool, is_in_a_rack: bool) -> "PlacedBy":
+        """Return what chose the partition, by the strategy that is set (tier-first for one that this build does not know)."""
+        if is_in_a_rack:
+            return cls.OWN_RACK
+        if placing == Placing.ADAPTIVE:
+            return cls.ADAPTIVE_LATE if is_late else cls.ADAPTIVE_IN_TIME
+        return cls(placing) if placing in set(Placing) else cls.TIER_FIRST
+
+
 class Rotation(StrEnum):
     """Which partitions the agents of a region own in one round."""
 
@@ -52,7 +74,7 @@ class AgentSettings(Struct, frozen=True):
     """In which each partition is owned by each agent once: ParSync's G."""
     rotation: str = Rotation.DIFFERENT.value
     full: int = DEFAULT_FULL
-    """Agents that fold every fact, whatever the view: the first by name."""
+    """Agents that fold every fact, whatever the view: the first by number."""
     tries: int = CLAIM_TRIES_MAX
     """Claims for one award, after which an agent that met conflicts gives the award back."""
 

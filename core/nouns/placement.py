@@ -60,7 +60,7 @@ class View(Struct, frozen=True):
     spared: tuple[AttemptKey, ...] = ()
     """Attempts that were not considered, because they were victims of other bids or claims of the agent already."""
     placing: str = ""
-    """Of an agent that knows node rows alone, the strategy by which it chose the partition; empty: the agent folded every fact."""
+    """Of an agent that knows node rows alone, why the partition came first (`PlacedBy`); empty: the agent folded every fact."""
     partition: int = -1
     """The partition in which it searched, whose rows are as at `sequence`; -1: it searched the whole region."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from core.events.agents import AgentsSet
 from core.events.region import NodesJoined
 from core.fact import Event, Fact
 from core.images import RegionImage
@@ -26,7 +27,7 @@ from core.images.pools import Pools
 from core.images.prices import PriceList
 from core.images.reservations import Starts
 from core.nouns.agents import AgentView, Turn
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, after
 from core.nouns.quantities import MILLI
 from core.placing.index.kept import Kept
 from core.placing.index.layout import layouts_of
@@ -99,7 +100,9 @@ class Believed:
         self.sequence = sequence
         """Of the region's log: rows up to there were told."""
         self.turn: Turn | None = None
-        """The newest turn in which partitions were taken in."""
+        """The newest turn in which partitions were taken in; None: none by the present settings."""
+        self.turn_at = at
+        """When the agent heard of that turn first, by its own clock."""
         self.is_stale = False
         """Whether a fact that was folded makes the rows that are held back wanted at once."""
         self._folded = RegionImage({name: image.sections[name] for name in FOLDED})
@@ -127,6 +130,10 @@ class Believed:
             self.image.capacity.add_nodes(fact.event.worker, fact.event.inventory, fact.sequence)
         else:
             self._folded.fold(fact)
+        if isinstance(fact.event, AgentsSet):
+            self.turn = (
+                None  # Rounds of other settings may be of another length: their numbers cannot be compared.
+            )
         self.is_stale = True
 
     def tell(self, sequence: int, rows: Iterable[Row], at: Instant) -> list[Row]:
@@ -155,7 +162,7 @@ class Believed:
 
     # Taking in.
 
-    def due(self, turn: Turn) -> Sequence[int] | None:
+    def due(self, turn: Turn, at: Instant) -> Sequence[int] | None:
         """Return the partitions to take in before a search of this turn; None: the search may begin.
 
         Those are the partitions that the agent owns, and those of the rounds since its last request: so at a search no partition is
@@ -165,8 +172,10 @@ class Believed:
         if self.is_stale:
             return every
         known, settings = self.turn, self.image.agents.settings
-        if known is not None and not is_newer(turn, known):
+        if not self._is_news(turn, at):
             return None  # The same round, one long past, or of another number of agents: the newest known is as good.
+        if known is not None and at >= after(self.turn_at, settings.sync_every):
+            return every
         if settings.view == AgentView.STATESYNC:
             has_begun = known is None or turn.round // turn.agents != known.round // known.agents
             return every if has_begun else None
@@ -193,10 +202,20 @@ class Believed:
         if self.is_stale:
             self.is_stale = False
             self._deal(at)
-        if turn is not None and (self.turn is None or is_newer(turn, self.turn)):
-            self.turn = turn
+        if turn is not None and self._is_news(turn, at):
+            self.turn, self.turn_at = turn, at
         self._owned = self._owned_now()
         return rows
+
+    def _is_news(self, turn: Turn, at: Instant) -> bool:
+        """Return whether a turn is to be followed: a later one, or any once the known one is as old as a whole cycle.
+
+        So a clock of the broker that was set back stops the rounds for `sync_every` at most.
+        """
+        known = self.turn
+        if known is None or is_newer(turn, known):
+            return True
+        return turn != known and at >= after(self.turn_at, self.image.agents.settings.sync_every)
 
     def _owned_now(self) -> range:
         """Return the partitions of which rows are taken in as they are told."""

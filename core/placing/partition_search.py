@@ -72,8 +72,10 @@ class InPartition(Struct, frozen=True):
 
     spread: Spread
     partition: int
-    quality_permille: int
-    """Permille of the partitions with capacity in which no node is better than the best one of the chosen partition."""
+    quality_permille: int = -1
+    """Permille of the partitions with capacity in which no node is better than the best one of the chosen partition; -1 for a gang."""
+    is_in_a_rack: bool = False
+    """True for a gang in the tightest rack of the agent's own partitions: no strategy chose it."""
 
 
 def find_in_partition(
@@ -162,4 +164,4 @@ def _in_a_rack(
     partition = knowledge.one_of(has_best, np.zeros(partitions.count, dtype=np.int64), choice)
     placed = pool.picker.place(one, tasks, replace(choice, partition=partition))
     assert placed is not None, (pool.name, partition)
-    return InPartition(spread_of(pool, placed), partition, 1000)
+    return InPartition(spread_of(pool, placed), partition, is_in_a_rack=True)

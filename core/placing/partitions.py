@@ -102,7 +102,7 @@ def round_span(settings: AgentSettings, agents: int, *, is_full: bool) -> Nanose
 
 
 def turn_of(settings: AgentSettings, agents: Sequence[AgentName], agent: AgentName, now: Instant) -> Turn:
-    """Return the turn of one of the agents that are present, which are given by name, ascending."""
+    """Return the turn of one of the agents that are present, which are given by number, ascending."""
     full = full_of(settings, agents)
     position = agents.index(agent)
     is_full = position < len(full)

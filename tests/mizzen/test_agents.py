@@ -122,4 +122,4 @@ def test_table_of_agents() -> None:
 
 def test_stream_needs_no_partitions() -> None:
     """They are not named."""
-    assert "agents of eu see by stream and place tier-first" == settings_text(EU, AgentSettings())
+    assert "agents of eu see by stream" == settings_text(EU, AgentSettings())

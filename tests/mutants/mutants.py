@@ -95,10 +95,8 @@ MUTANTS = (
         (
             Edit(
                 "components/region_broker/component.py",
-                "        return sorted(agent for agent, at in state.agents.items()"
-                " if after(at, PRESENCE_SILENCE_MAX) > now)\n",
-                "        return list({agent for agent, at in state.agents.items()"
-                " if after(at, PRESENCE_SILENCE_MAX) > now})\n",
+                "        return sorted(present, key=lambda agent: (len(agent), agent))\n",
+                "        return list(set(present))\n",
             ),
         ),
         needs_twins=True,

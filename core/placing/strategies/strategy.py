@@ -7,8 +7,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.nouns.instant import Nanoseconds
-
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
@@ -58,7 +56,3 @@ def least(among: Flags, values: Numbers | NDArray[np.float64]) -> Flags:
         return among
     found: Flags = among & (values == values[among].min())
     return found
-
-
-Waited = Nanoseconds
-"""How long a request waited: in the inbox of its agent, and since the first try of its claim."""

@@ -81,10 +81,10 @@ def lines_of(regions: Iterable[RegionAgents], width: int | None) -> list[str]:
 
 def settings_text(region: RegionName, settings: AgentSettings) -> str:
     """Return how a region's agents see it, in a sentence."""
-    text = f"agents of {region} see by {settings.view} and place {settings.placing}"
+    text = f"agents of {region} see by {settings.view}"
     if settings.has_rows_alone:
         every = f"{settings.sync_every / SECOND:g} s"
-        text += f", {settings.partitions} partitions at most, each owned once in {every}; {settings.full} fold every fact"
+        text += f" and place {settings.placing}, {settings.partitions} partitions at most, each owned once in {every}; {settings.full} fold every fact"
     return text
 
 

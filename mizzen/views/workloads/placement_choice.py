@@ -10,6 +10,7 @@ from bus.port import Bus
 from core.events.region import ClaimGranted, ClaimPromised
 from core.fact import Fact
 from core.images import RegionImage
+from core.nouns.agents import PlacedBy
 from core.nouns.ids import AttemptKey, LogName, RegionName, region_log
 from core.nouns.placement import Claim, jobs_wanted
 from core.placing.diagnosis.replay_choice import (
@@ -114,18 +115,22 @@ def lines_of(region: RegionName, found: Chosen, indent: str) -> list[str]:
 
 
 WHY_THERE = {
-    "tier-first": "the freshest of the partitions with the best tier for the task, the agent's own ones first",
-    "latency-first": "the freshest partition, the agent's own ones first",
-    "quality-first": "the partition with the best mean score for the task",
-    "adaptive": "the partition with the best mean score, or the freshest one while requests wait for long",
+    PlacedBy.TIER_FIRST: "the freshest of the partitions with the best tier for the task, the agent's own ones first",
+    PlacedBy.LATENCY_FIRST: "the freshest partition, the agent's own ones first",
+    PlacedBy.QUALITY_FIRST: "the partition with the best mean score for the task",
+    PlacedBy.ADAPTIVE_IN_TIME: "the partition with the best mean score for the task, as no request had waited for long",
+    PlacedBy.ADAPTIVE_LATE: "the freshest partition, the agent's own ones first, as requests had waited for long",
+    PlacedBy.OWN_RACK: "the tightest rack of the agent's own partitions that holds the gang",
 }
-"""By strategy, why a partition came first."""
+"""Why a partition came first."""
 
 
 def _why_there(again: Retraced) -> str:
     if again.partition < 0:
         return "no partition of the agent had a place: the whole region was searched, after all rows were taken in"
-    why = WHY_THERE.get(again.placing, "the partition that came first")
+    why = {by.value: text for by, text in WHY_THERE.items()}.get(
+        again.placing, "the partition that came first"
+    )
     return f"it was searched for in partition {again.partition} as of {again.sequence}, by {again.placing}: {why}"
 
 

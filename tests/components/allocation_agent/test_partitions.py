@@ -115,7 +115,7 @@ def test_owned_partition_comes_first(start: Start) -> None:
 
 def test_rows_are_held_back_until_their_partition_is_owned(start: Start) -> None:
     """A node's last row wins, and a partition that nobody asks for costs nothing: there is no timer."""
-    machine = by_rows(start)
+    machine = by_rows(start, settings=replace(FOUR, sync_every=seconds(600)))
     machine.fact(EU_LOG, held("w-8", 2, 3))
     machine.fact(EU_LOG, held("w-9", 4))
     assert 8_000 == machine.state.image.capacity.gpu.free[2]
@@ -532,7 +532,7 @@ def test_image_adopted_after_a_gap_is_reduced(start: Start) -> None:
 
 def test_beat_tells_views_waits_and_ages(start: Start) -> None:
     """S5, S13: what `mizzen agents` shows of it."""
-    machine = by_rows(start)
+    machine = by_rows(start, settings=replace(FOUR, sync_every=seconds(4)))
     for number in (1, 2):
         machine.wait(seconds(1))
         ask(machine, a_job(1, 8), workload=f"w-{number}", turn=turn(number))

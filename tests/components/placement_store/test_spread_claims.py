@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from bench.support.agents.lagging import EAST, Asked, Crowd
 from components.allocation_agent.component import AllocationAgent
+from core.component import Decision
 from core.events.region import ClaimGranted
-from core.messages.agents import ClaimAnswered
-from core.messages.base import Message
-from core.messages.broker import ExecuteAward
+from core.fact import Note
+from core.messages.agents import ClaimAnswered, PlaceAward
+from core.messages.base import Envelope, Message
 from core.messages.nodes import DrainNodes
 from core.messages.pools import SetPool
 from core.messages.store import SubmitClaim
@@ -251,11 +252,17 @@ def test_other_jobs_of_the_claim_take_capacity(gpus: int, found: tuple[str, str]
 class Crowding(AllocationAgent):
     """Its first claim puts all tasks of a job on one node, whatever their topology."""
 
-    def _claim(
-        self, award: ExecuteAward, spreads: tuple[Spread, ...], victims: tuple[AttemptKey, ...], view: View
-    ) -> Claim:
+    def _claimed(
+        self,
+        asked: PlaceAward,
+        envelope: Envelope,
+        spreads: tuple[Spread, ...],
+        victims: tuple[AttemptKey, ...],
+        view: View,
+        *notes: Note,
+    ) -> Decision:
         together = tuple(Spread(one.nodes[:1], (sum(one.tasks),)) for one in spreads)
-        return super()._claim(award, together, victims, view)
+        return super()._claimed(asked, envelope, together, victims, view, *notes)
 
 
 def test_agent_that_did_not_spread_tries_again() -> None:

@@ -69,6 +69,8 @@ class Machine(Generic[State]):
             self.logs.setdefault(component.keeps, [])
         self.state = component.initial(self._images())
         self._follows = {follow.log: follow for follow in component.follows}
+        self.is_image_late = False
+        """Whether what the component wants to follow waits until this is false: an image is on its way."""
         """How each log is followed now."""
         self._twin = component.initial(self._images()) if isinstance(component, Forgetful) else None
         """The state of one that remembers nothing: a memo that misses a change is found by the first decision that goes by it."""
@@ -232,6 +234,8 @@ class Machine(Generic[State]):
         self.fold(Fact(NO_LOG, 0, self.now, "", self.component.name, note, self.now))
 
     def _follow_as_wanted(self) -> None:
+        if self.is_image_late:
+            return
         """Follow otherwise if the component wants that: with fewer facts from here on, with more from an image."""
         if not isinstance(self.component, Refollowing):
             return
