@@ -20,7 +20,7 @@ from scenarios.check import Check, Run
 SLACK_SECONDS = 10.0
 """For messages on their way."""
 REQUESTS_MIN = 2
-"""Of an agent, after a partition was found behind: the first may be of a round long past."""
+"""Of an agent, once a partition was behind for that long: the first may be of a round long past."""
 PROBLEMS_MAX = 3
 
 
@@ -30,7 +30,7 @@ class _Behind(Struct):
     since: float
     """In seconds of the world's clock."""
     requests: int
-    """That it had decided by then."""
+    """That it had decided before the partition was behind for longer than it may be."""
 
 
 class PartitionsServed(Check, frozen=True):
@@ -66,7 +66,9 @@ class PartitionsServed(Check, frozen=True):
                 behind.pop(key, None)
             elif known is None:
                 behind[key] = _Behind(run.world.now(), told.requests)
-            elif run.world.now() - known.since > bound and told.requests >= known.requests + REQUESTS_MIN:
+            elif run.world.now() - known.since <= bound:
+                known.requests = told.requests
+            elif told.requests >= known.requests + REQUESTS_MIN:
                 del behind[key]
                 mine[0] += 1
                 if mine[0] <= PROBLEMS_MAX:
