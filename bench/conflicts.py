@@ -54,7 +54,7 @@ from core.placing.pick.nodes import Picker
 
 NODES, QUICK_NODES = 10_240, 512
 USED_SHARE = 0.84
-AGENTS, QUICK_AGENTS = (4, 16), (4,)
+AGENTS, QUICK_AGENTS = (2, 4, 16), (4,)
 LAGS, QUICK_LAGS = (10, 100, 1_000), (10,)
 WAYS = ("ties", "n0", "partitions")
 N0 = 64
@@ -104,7 +104,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the seeds, the part of the nodes and requests, and the numbers of agents."""
     parser.add_argument("--seeds", default="1", help="seeds by comma")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the nodes and of the requests")
-    parser.add_argument("--agents", default="", help="numbers of agents by comma; 4,16")
+    parser.add_argument("--agents", default="", help="numbers of agents by comma; 2,4,16")
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:

@@ -4,11 +4,24 @@ from collections.abc import Sequence
 
 from components.region_broker.state import BrokerState
 from core.messages.agents import AgentShown, AgentsShown
+from core.messages.broker import ExecuteAward, SolicitBid
 from core.nouns.ids import AgentName
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.workload import JobSpec
 from core.placing.partitions import full_of
-from core.rules.agents.full import shape_of
+from core.rules.agents.full import needs_full, shape_of
+
+
+def is_for_full(state: BrokerState, wanting: SolicitBid | ExecuteAward) -> bool:
+    """Return whether only an agent that folds every fact can search for this.
+
+    That agent also knows which nodes are reserved for a workload with a promised start: to others they are kept for someone.
+    """
+    if wanting.workload in state.image.starts.rows:
+        return True
+    if isinstance(wanting, ExecuteAward):
+        return needs_full(wanting, wanting.victims)
+    return needs_full(wanting) or wanting.wants_prospect or wanting.spares_all
 
 
 def able_agents(
@@ -29,7 +42,7 @@ def able_agents(
 
 
 def agents_shown(state: BrokerState, agents: Sequence[AgentName], now: Instant) -> AgentsShown:
-    """Return the agents that are present, which are given by name, ascending."""
+    """Return the agents that are present, which are given by number, ascending."""
     known = state.image.agents
     full = full_of(known.settings, agents)
     shown = tuple(

@@ -19,7 +19,7 @@ from core.nouns.limits import (
     STRANGERS_MAX,
 )
 
-SECTIONS = ("agents", "attempts", "capacity", "control", "maintenance", "preemption")
+SECTIONS = ("agents", "attempts", "capacity", "control", "maintenance", "preemption", "starts")
 
 
 class AgentSeen(Note, frozen=True):

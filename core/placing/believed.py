@@ -131,9 +131,8 @@ class Believed:
         else:
             self._folded.fold(fact)
         if isinstance(fact.event, AgentsSet):
-            self.turn = (
-                None  # Rounds of other settings may be of another length: their numbers cannot be compared.
-            )
+            # Rounds of other settings may be of another length: their numbers cannot be compared.
+            self.turn = None
         self.is_stale = True
 
     def tell(self, sequence: int, rows: Iterable[Row], at: Instant) -> list[Row]:

@@ -161,16 +161,16 @@ class Attempts(Seat):
             for number, task in self._tried.items():
                 self.hand(self._award(number, task), task.agent)
             await asyncio.sleep(0.5)
-        self._end_until(math.inf)
+        await self.settle()
 
     async def settle(self) -> None:
-        """Wait until no attempt is under way and no task runs."""
+        """End what runs, until no attempt is under way and no task runs."""
         deadline = time.monotonic() + 60
         while self._ends or self._tried:
             assert time.monotonic() < deadline, (
-                f"{len(self._ends)} tasks run, {len(self._tried)} attempts are under way, {self.missed} facts were missed"
+                f"{len(self._tried)} attempts are under way, {self.missed} facts were missed"
             )
-            self._end_until(time.perf_counter())
+            self._end_until(math.inf)
             await asyncio.sleep(0.05)
 
     def _try(self, task: _Task, now: float) -> None:

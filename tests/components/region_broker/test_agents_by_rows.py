@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from core.component import NOTHING
 from core.events.agents import AgentsSet
+from core.events.starts import StartReserved, StartUnreserved
 from core.messages.agents import (
     AgentFigures,
     AgentPresent,
@@ -19,12 +20,13 @@ from core.messages.agents import (
 )
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.nouns.agents import AgentSettings, AgentView
-from core.nouns.ids import AgentName, WorkloadId
+from core.nouns.ids import AgentName, TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.limits import HANDED_BACK_SPAN, PRESENCE_SILENCE_MAX, SHAPES_HANDED_BACK_MAX
+from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
 from core.placing.partitions import owned_by
-from tests.builders import EU, EU_LOG, a_claim, a_job, attempt, granted
+from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, attempt, granted
 from tests.components.support.region_broker import Broker, Start, a_broker
 from tests.matching import said_once
 
@@ -90,6 +92,20 @@ def test_what_rows_cannot_tell_goes_to_a_full_agent(start: Start, fields: dict[s
     found = asked(six(start), replace(SOLICIT, **fields))
     assert found.agent in FULL
     assert found.turn.is_full
+
+
+def test_workload_with_a_reserved_start_goes_to_a_full_agent(start: Start) -> None:
+    """Its request and its award: to other agents its nodes are kept for someone."""
+    broker = six(start)
+    reserved = StartReserved(
+        SOLICIT.workload, 1, seconds(9), 3, "training", TenantName(""), SOLICIT.jobs, (a_spread({0: 1}),), 1
+    )
+    broker.machine.fact(EU_LOG, reserved)
+    assert all(asked(broker).agent in FULL for _ in range(6))
+    placed = said_once(broker.machine.hear(award(agent=AgentName("a4"))), PlaceAward)
+    assert placed.agent in FULL
+    broker.machine.fact(EU_LOG, StartUnreserved(SOLICIT.workload, 1, StartOver.GIVEN_UP))
+    assert asked(broker).agent in BY_ROWS
 
 
 def test_wait_in_the_brokers_inbox_counts(start: Start) -> None:
