@@ -12,7 +12,7 @@ from core.placing.partitions import full_of
 from core.rules.agents.full import needs_full, shape_of
 
 
-def is_for_full(state: BrokerState, wanting: SolicitBid | ExecuteAward) -> bool:
+def needs_full_agent(state: BrokerState, wanting: SolicitBid | ExecuteAward) -> bool:
     """Return whether only an agent that folds every fact can search for this.
 
     That agent also knows which nodes are reserved for a workload with a promised start: to others they are kept for someone.

@@ -11,7 +11,7 @@ components/region_broker/service_tasks.py.
 
 from collections.abc import Callable
 
-from components.region_broker.agents import able_agents, agents_shown, is_for_full
+from components.region_broker.agents import able_agents, agents_shown, needs_full_agent
 from components.region_broker.gangs import Known, commands_for
 from components.region_broker.node_health import (
     ChecksAsked,
@@ -269,7 +269,7 @@ class RegionBroker:
     def _solicit(self, state: BrokerState, envelope: Envelope) -> Decision:
         request = envelope.message
         assert isinstance(request, SolicitBid)
-        return self._hand(state, request, envelope, is_for_full=is_for_full(state, request))
+        return self._hand(state, request, envelope, is_for_full=needs_full_agent(state, request))
 
     def _hand(
         self, state: BrokerState, request: SolicitBid, envelope: Envelope, *, is_for_full: bool
@@ -296,7 +296,7 @@ class RegionBroker:
         assert isinstance(award, ExecuteAward)
         if state.image.attempts.row(award.workload, award.epoch) is not None:
             return NOTHING  # The queue will read the outcome in the log.
-        return self._hand_award(state, award, envelope, is_for_full=is_for_full(state, award))
+        return self._hand_award(state, award, envelope, is_for_full=needs_full_agent(state, award))
 
     def _hand_award(
         self,
