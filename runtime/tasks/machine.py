@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps in enums, which cost more than all else here
 import os
+import select
 import sys
 
 TYPE_CHECKING = False
@@ -98,13 +99,34 @@ def family_of(group: int) -> dict[int, tuple[int, bool]]:
 
 def listens(pid: int, number: int) -> bool:
     """Whether a process has a handler for a signal, or waits for it."""
+    return _is_in_mask(pid, number, (b"SigCgt:", b"SigBlk:"))
+
+
+def is_ended_by(pid: int, number: int) -> bool:
+    """Whether a signal does what it does to a process that says nothing of it."""
+    return not _is_in_mask(pid, number, (b"SigCgt:", b"SigBlk:", b"SigIgn:"))
+
+
+def _is_in_mask(pid: int, number: int, names: tuple[bytes, ...]) -> bool:
     try:
         with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
             lines = file.read().splitlines()
     except OSError:
         return False
-    masks = [int(line.split()[1], 16) for line in lines if line.startswith((b"SigCgt:", b"SigBlk:"))]
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(names)]
     return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def await_end(pid: int, span_ms: int) -> None:
+    """Until a process runs no more, be it reaped or not, or so long: its children have another parent by then."""
+    try:
+        watch = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return  # It has ended, or this system does not tell.
+    ears = select.poll()
+    ears.register(watch, select.POLLIN)
+    ears.poll(span_ms)
+    os.close(watch)
 
 
 def group_exists(group: int) -> bool:

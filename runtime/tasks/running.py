@@ -34,6 +34,8 @@ ISOLATED = -2
 """As in core/messages/workers.py."""
 SOON_MS = 20
 """Between looks at what nothing else tells of."""
+SHELLS_END_WITHIN = 1_000_000_000
+"""Nanoseconds for which the shells of a task have to end before those whom they wait for are told to; then these are told."""
 
 WAITING = "waiting"
 STARTED = "started"
@@ -153,9 +155,7 @@ class Runner:
         # Not while it is being started: our child ignores what we ignore, until it becomes the program.
         if self.terminates_at and now >= self.terminates_at and self.status < 0:
             self.terminates_at = 0
-            self.family = machine.family_of(self.pid)
-            self.send(_signal.SIGTERM)
-            self.send(_signal.SIGCONT)  # Or a suspended task could not hear of it.
+            self.terminate()
         if self.has_children and (self.is_forsaken or (self.kills_at and now >= self.kills_at)):
             self.kill_all()
         if self.has_main_ended:
@@ -386,6 +386,21 @@ class Runner:
                 machine.kill(pid, _signal.SIGUSR1)
         if not family:
             self.send(_signal.SIGUSR1)
+
+    def terminate(self) -> None:
+        """SIGTERM to the whole group, and first to each shell that it ends: one that runs later than its child would reap it."""
+        self.family = machine.family_of(self.pid)
+        until = time.monotonic_ns() + SHELLS_END_WITHIN
+        shells = [self.pid] if self.family.get(self.pid, (0, False))[1] else []
+        for shell in shells:
+            if not machine.is_ended_by(shell, _signal.SIGTERM):
+                continue
+            shells += [pid for pid, (parent, is_shell) in self.family.items() if is_shell and parent == shell]
+            machine.kill(shell, _signal.SIGTERM)
+            machine.kill(shell, _signal.SIGCONT)
+            machine.await_end(shell, max(0, until - time.monotonic_ns()) // 1_000_000)
+        self.send(_signal.SIGTERM)
+        self.send(_signal.SIGCONT)  # Or a suspended task could not hear of it.
 
     def send(self, number: int) -> None:
         """To the whole group of the task, and to the task alone before it has made one."""

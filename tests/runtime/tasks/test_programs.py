@@ -142,6 +142,25 @@ async def test_stop_is_heard_and_grace_given(spool_path: Path) -> None:
         assert ["prepared", "running", "stopping", "ended"] == made.phases()
 
 
+async def test_late_shell_takes_no_exit_code_with_it(spool_path: Path) -> None:
+    """A shell that gets the CPU only after its child has ended would reap it, and end by SIGTERM without a word of it."""
+    async with nodes(spool_path) as made:
+        late = python("import os; os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))")
+        leaving = python(
+            "import signal, sys, time\n"
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(85))\n"
+            "print('up', flush=True)\n"
+            "time.sleep(600)"
+        )
+        inner = f"{late}; {leaving}; echo not reached"
+        await made.start(prepare(f"{late}; sh -c {shlex.quote(inner)}; echo not reached", tasks=8))
+        for rank in range(8):
+            await made.until_said("up\n", rank)
+        await made.stop()
+        outputs = made.spool.layout.outputs / "w-1.1"
+        assert ["85\n"] * 8 == [(outputs / f"job-0.{rank}" / "ended").read_text() for rank in range(8)]
+
+
 async def test_stop_right_behind_the_start(spool_path: Path) -> None:
     """However soon it is told to end, it is: no signal is lost on the way to becoming the program."""
     async with nodes(spool_path) as made:
