@@ -2,6 +2,7 @@
 
 from components.allocation_agent.component import AllocationAgent
 from components.auditor.component import Auditor
+from components.data_service import DataService
 from components.job_queue.component import JobQueue
 from components.placement_store.component import PlacementStore
 from components.planner.component import Planner
@@ -9,13 +10,24 @@ from components.region_broker.component import RegionBroker
 from components.task_control.component import TaskControl
 from components.worker import Worker
 
-COMPONENTS = (JobQueue, PlacementStore, RegionBroker, TaskControl, AllocationAgent, Worker, Planner, Auditor)
+COMPONENTS = (
+    JobQueue,
+    PlacementStore,
+    RegionBroker,
+    TaskControl,
+    AllocationAgent,
+    Worker,
+    DataService,
+    Planner,
+    Auditor,
+)
 """Every role. Keepers stand first, because everybody else follows their logs."""
 
 __all__ = [
     "COMPONENTS",
     "AllocationAgent",
     "Auditor",
+    "DataService",
     "JobQueue",
     "PlacementStore",
     "Planner",

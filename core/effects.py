@@ -3,7 +3,7 @@
 from core.component import Effect
 from core.messages.auditor import FoundViolation
 from core.messages.workers import PrepareTasks
-from core.nouns.ids import RegionName, ShareKey
+from core.nouns.ids import DatasetName, RegionName, ShareKey
 from core.pricing.problem import PricingProblem
 from core.sharing.asked import AskedShares
 
@@ -96,3 +96,39 @@ class PutViolationsAside(Effect, frozen=True):
     """An operator has acknowledged the violations up to a number: from now on only the others are kept."""
 
     up_to: int
+
+
+class CopyData(Effect, frozen=True):
+    """Copy a dataset from another region into this one, and verify it. Comes back as `CopyChanged`, now and then and at the end.
+
+    Asked again it goes on with what is there: a copy under way is left alone, one that was made is verified and told again.
+    """
+
+    copy: int
+    """Number of the order."""
+    dataset: DatasetName
+    source: RegionName
+    bytes: int
+    rate: int
+    """Bytes a second."""
+    hash: str
+
+
+class ForgetCopy(Effect, frozen=True):
+    """The order does not stand any more: end the copy if it is under way, and delete what there is of it. Nothing comes back."""
+
+    copy: int
+
+
+class HashData(Effect, frozen=True):
+    """Read all of a dataset in this region. Comes back as `DataHashed`."""
+
+    copy: int
+    """The order that needs the hash."""
+    dataset: DatasetName
+
+
+class DropData(Effect, frozen=True):
+    """Delete a dataset in this region. Comes back as `DataDropped`, also if there is none."""
+
+    dataset: DatasetName

@@ -27,7 +27,7 @@ from core.nouns.ids import RegionName, WorkerName
 from core.nouns.limits import NAME_LENGTH_MAX, WORKER_NODES_MAX
 from core.nouns.quantities import MILLI, Amount
 from runtime.tasks.slots import CPU_SLOTS, find_devices, inventory_of_this_machine
-from runtime.wiring import Plan, RegionPlan
+from runtime.wiring import DataPlan, Plan, RegionPlan
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=NAME_LENGTH_MAX)]
 """Part of subjects and of file names."""
@@ -44,6 +44,15 @@ EMULATED_NODE = Amount(0, 96_000, 1 << 40)
 
 class FleetFileError(Exception):
     """A fleet file that cannot be used; the text names the file and the field."""
+
+
+class DataSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a region keeps datasets, and how they come there."""
+
+    directory: Annotated[str, Meta(min_length=1)]
+    """Absolute, or beside the fleet file: each dataset is a file or a directory in it."""
+    copy: str = ""
+    """A command with `{source}`, `{target}` and `{rate}` (bytes a second); empty: Mizzen copies by itself."""
 
 
 class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,6 +85,9 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     cpu_nodes: Count = 0
     """Emulated machines without GPUs beside them, in racks of their own, cut among the same workers: for tasks of the type `cpu`."""
 
+    data: DataSpec | bool = False
+    """True: its datasets are emulated. Without any data nothing can be copied to the region or from it."""
+
     def problem(self) -> str:
         """What its type cannot say is wrong; empty when nothing is."""
         return next(iter(self.problems().values()), "")
@@ -100,6 +112,8 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
         if self.power_domains > largest:
             text = f"its {self.power_domains} `power_domains` need a worker each in one zone, and a zone has {largest} at most"
             return {"power_domains": text}
+        if isinstance(self.data, DataSpec):
+            return _problems_of_data(self.data)
         return {}
 
 
@@ -118,11 +132,20 @@ def load_plan(path: Path) -> Plan:
         file = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), FleetFile)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise FleetFileError(f"{path}: {error}") from error
+    regions: dict[str, RegionSpec] = {}
     for name, spec in file.regions.items():
         problem = spec.problem()
         if problem:
             raise FleetFileError(f"{path}: {problem} - at `$.regions.{name}`")
-    return plan_of_file(file)
+        regions[name] = _beside(spec, path.absolute().parent)
+    return plan_of_file(replace(file, regions=regions))
+
+
+def _beside(spec: RegionSpec, directory: Path) -> RegionSpec:
+    """Return a region whose data directory is absolute."""
+    if not isinstance(spec.data, DataSpec):
+        return spec
+    return replace(spec, data=replace(spec.data, directory=str(directory / spec.data.directory)))
 
 
 def plan_of_file(file: FleetFile) -> Plan:
@@ -166,7 +189,7 @@ def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
         )
         inventories.append(Inventory(WorkerName(f"w{number}"), (group, *_cpu_nodes(spec, number, group))))
         first += count
-    return RegionPlan(region, tuple(inventories), spec.agents)
+    return RegionPlan(region, tuple(inventories), spec.agents, _data(spec))
 
 
 def _cpu_nodes(spec: RegionSpec, worker: int, beside: NodeGroup) -> tuple[NodeGroup, ...]:
@@ -199,8 +222,21 @@ def _region(name: RegionName, spec: RegionSpec) -> RegionPlan:
             power_domain=_power_domain(spec, 0),
             pool=spec.pool,
         )
-        return RegionPlan(name, (inventory,), spec.agents)
+        return RegionPlan(name, (inventory,), spec.agents, _data(spec))
     return emulated_region(name, spec)
+
+
+def _data(spec: RegionSpec) -> DataPlan | None:
+    if isinstance(spec.data, DataSpec):
+        return DataPlan(spec.data.directory, spec.data.copy)
+    return DataPlan() if spec.data else None
+
+
+def _problems_of_data(data: DataSpec) -> dict[str, str]:
+    if not data.copy:
+        return {}
+    missing = [name for name in ("{source}", "{target}") if name not in data.copy]
+    return {"data": f"its `copy` does not say where {' and '.join(missing)} go"} if missing else {}
 
 
 def _power_domain(spec: RegionSpec, number: int) -> str:

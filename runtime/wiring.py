@@ -13,6 +13,7 @@ from bus.port import Bus
 from components import (
     AllocationAgent,
     Auditor,
+    DataService,
     JobQueue,
     PlacementStore,
     Planner,
@@ -42,6 +43,15 @@ BUILD = "0.1.0"
 """Which version writes the facts."""
 
 
+class DataPlan(Struct, frozen=True):
+    """How a region keeps datasets."""
+
+    directory: str = ""
+    """Each dataset is a file or a directory in it; empty: they are emulated."""
+    copy: str = ""
+    """The command that copies, with `{source}`, `{target}` and `{rate}`; empty: Mizzen's own."""
+
+
 class RegionPlan(Struct, frozen=True):
     """One region of a fleet."""
 
@@ -49,6 +59,8 @@ class RegionPlan(Struct, frozen=True):
     inventories: tuple[Inventory, ...]
     """What each worker serves; node numbers are unique in the region."""
     agents: int = 2
+    data: DataPlan | None = None
+    """None: the region has no data service."""
 
 
 class Plan(Struct, frozen=True):
@@ -64,6 +76,10 @@ class Plan(Struct, frozen=True):
     def region_names(self) -> tuple[RegionName, ...]:
         """All regions, in the plan's order."""
         return tuple(plan.region for plan in self.regions)
+
+    def data_services(self) -> tuple[RegionName, ...]:
+        """All regions with a data service."""
+        return tuple(plan.region for plan in self.regions if plan.data is not None)
 
     def inventory(self, region: RegionName, worker: str) -> Inventory:
         """What one worker serves."""
@@ -96,6 +112,7 @@ def bus_name_of(unit: Unit) -> str:
         "region_broker": "broker",
         "task_control": "control",
         "allocation_agent": "agent",
+        "data_service": "data",
     }
     if unit.role == "reader":
         return f"reader.{unit.member}"
@@ -112,12 +129,13 @@ def log_kept_by(unit: Unit) -> LogName | None:
 Build = Callable[[Plan, Unit], Component[Any]]
 
 ROLES: dict[str, Build | None] = {
-    "job_queue": lambda plan, _: JobQueue(plan.region_names()),
+    "job_queue": lambda plan, _: JobQueue(plan.region_names(), plan.data_services()),
     "placement_store": lambda _, unit: PlacementStore(unit.region),
     "region_broker": lambda _, unit: RegionBroker(unit.region),
     "task_control": lambda _, unit: TaskControl(unit.region),
     "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
+    "data_service": lambda _, unit: DataService(unit.region),
     "planner": lambda plan, _: Planner(plan.region_names()),
     "auditor": lambda plan, _: Auditor(plan.region_names(), tuple(unit.name for unit in units_of(plan))),
     "reader": None,
@@ -136,6 +154,8 @@ def units_of(plan: Plan) -> list[Unit]:
         units.append(Unit("task_control", name))
         units.extend(Unit("allocation_agent", name, f"a{number}") for number in range(region.agents))
         units.extend(Unit("worker", name, inventory.worker) for inventory in region.inventories)
+        if region.data is not None:
+            units.append(Unit("data_service", name))
     if plan.has_planner:
         units.append(Unit("planner"))
     units.append(Unit("auditor"))

@@ -18,6 +18,9 @@ from components.job_queue.auction.cycle import (
 )
 from components.job_queue.auction.noting import follow_walk, note_refusals
 from components.job_queue.awards_due import settle_awards
+from components.job_queue.copies.orders import order_copies
+from components.job_queue.copies.records import HEARD_OF_COPIES, CopyRecords
+from components.job_queue.copies.waiting import note_waiting_reads
 from components.job_queue.measuring import follow_checkpoint
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
 from components.job_queue.ordering import (
@@ -74,6 +77,7 @@ from components.replies import refused
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
 from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
+from core.events.copies import CopyMade, DropOrdered, HomeMoved
 from core.events.data import DatasetSet
 from core.events.pools import PoolChanged
 from core.events.queue import (
@@ -127,6 +131,7 @@ class JobQueue:
         *HEARD_OF_STARTS,
         *HEARD_OF_TENANTS,
         *HEARD_OF_DATA,
+        *HEARD_OF_COPIES,
         *HEARD_OF_REGIONS,
         *HEARD_OF_MOVES,
         *HEARD_OF_SHARING,
@@ -136,8 +141,9 @@ class JobQueue:
         Abstention,
     )
 
-    def __init__(self, regions: tuple[RegionName, ...]) -> None:
-        self.regions = tuple(sorted(regions))
+    def __init__(self, regions: tuple[RegionName, ...], data_services: tuple[RegionName, ...] = ()) -> None:
+        """`data_services` are the regions that have one."""
+        self.regions, self._data_services = tuple(sorted(regions)), tuple(sorted(data_services))
         self.follows = tuple(
             Follow(region_log(region), ("attempts", "hardware", "starts"), is_required=False)
             for region in self.regions
@@ -149,6 +155,7 @@ class JobQueue:
             **UserRequests(self.regions).deciders,
             **TenantRecords().deciders,
             **DataRecords().deciders,
+            **CopyRecords().deciders,
             **RegionAnswers(self._moving).deciders,
             **RegionRecords().deciders,
             **SharingRecords().deciders,
@@ -157,7 +164,7 @@ class JobQueue:
 
     def initial(self, images: Images) -> QueueState:
         """Return the state at a start: the order is rebuilt, and every active award is due for a look."""
-        state = QueueState(images.at, self.regions)
+        state = QueueState(images.at, self.regions, self._data_services)
         if images.own is not None:
             assert isinstance(images.own, GlobalImage)
             state.image = images.own
@@ -167,6 +174,7 @@ class JobQueue:
             if row.is_active or (row.is_cancel_requested and row.phase == Phase.PENDING):
                 state.awards_due.put(workload, images.at)
         state.remembered.rebuild(state.image.workloads.rows.items())
+        state.data.rebuild(state.image)
         self._starts.index_all(state, images.at)
         self._moving.index_all(state, images.at)
         for log, (image, sequence) in images.followed.items():
@@ -193,6 +201,8 @@ class JobQueue:
             state.starts.due.due(),
             state.moves_due.due(),
             round_due(state),
+            state.data.look_at,
+            state.data.reads_at,
             sweep_due(state),
         )
 
@@ -218,7 +228,9 @@ class JobQueue:
             rows = state.image.workloads.rows
             workload: WorkloadId = getattr(fact.event, "workload", WorkloadId(""))
             was_live = state.remembered.leave(rows.get(workload))
+            reads = state.data.leave(state.image, fact)
             state.image.fold(fact)
+            state.data.enter(state.image, fact, reads=reads)
             state.sequence = fact.sequence
             if workload:
                 state.remembered.enter(workload, rows[workload], was_live=was_live)
@@ -233,6 +245,7 @@ class JobQueue:
             self._fold_region(state, fact)
         else:
             self._evolve_note(state, fact)
+            state.data.note(fact)
         follow_walk(state, fact)
         return state
 
@@ -243,7 +256,7 @@ class JobQueue:
             if isinstance(event, WorkloadsForgotten):
                 for gone in event.workloads:
                     state.remembered.blocked.drop(gone)
-            elif isinstance(event, RegionAdded | DatasetSet):
+            elif isinstance(event, RegionAdded | DatasetSet | CopyMade | HomeMoved | DropOrdered):
                 state.auctions.forget_memos()
                 state.open_at = fact.at
             return
@@ -412,6 +425,8 @@ class JobQueue:
             begin_round,
             begin_cycle,
             note_refusals,
+            order_copies,
+            note_waiting_reads,
         ):
             decision = work(state, now)
             if decision is not NOTHING:

@@ -3,6 +3,7 @@
 from core.events import (
     agents,
     control,
+    copies,
     data,
     log,
     moves,
@@ -26,6 +27,7 @@ EVENTS: tuple[type[Event], ...] = (
     *agents.EVENTS,
     *tenants.EVENTS,
     *data.EVENTS,
+    *copies.EVENTS,
     *regions.EVENTS,
     *moves.EVENTS,
     *prices.EVENTS,

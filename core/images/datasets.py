@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from core.events.copies import CopyMade, DatasetHashed, DropOrdered, HomeMoved
 from core.events.data import DatasetSet
 from core.fact import Fact
 from core.images.base import Section
@@ -11,18 +12,31 @@ from core.nouns.ids import DatasetName, RegionName
 
 
 class DatasetRow(Struct):
-    """The regions and the home of one dataset, as last set."""
+    """One dataset."""
 
     regions: tuple[RegionName, ...] = ()
-    """By name."""
+    """That hold all of it, by name."""
     home: RegionName | None = None
     revision: int = 0
+    size: int = 0
+    """Bytes; 0: unknown."""
+    is_pinned: bool = False
+    hash: str = ""
+    """Empty: unknown."""
+    is_measured: bool = False
+    """Whether a data service has counted its bytes."""
 
 
 class Datasets(Section):
     """Every dataset that is known. One that was dropped is still known, to be nowhere: so an old word cannot bring it back."""
 
-    FOLDS = {DatasetSet: "_set"}
+    FOLDS = {
+        DatasetSet: "_set",
+        DatasetHashed: "_hashed",
+        CopyMade: "_copy_made",
+        HomeMoved: "_home_moved",
+        DropOrdered: "_drop_ordered",
+    }
 
     rows: dict[DatasetName, DatasetRow] = field(default_factory=dict)
 
@@ -47,4 +61,39 @@ class Datasets(Section):
     def _set(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, DatasetSet)
-        self.rows[event.dataset] = DatasetRow(tuple(sorted(event.regions)), event.home, event.revision)
+        self.rows[event.dataset] = DatasetRow(
+            tuple(sorted(event.regions)),
+            event.home,
+            event.revision,
+            event.size,
+            event.is_pinned,
+            event.hash,
+        )
+
+    def _hashed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, DatasetHashed)
+        row = self.rows[event.dataset]
+        row.hash, row.size, row.is_measured = event.hash, event.bytes, True
+
+    def _copy_made(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, CopyMade)
+        row = self.rows[event.dataset]
+        row.revision = event.revision
+        row.regions = tuple(sorted({*row.regions, event.target}))
+        if event.is_move:
+            row.home = event.target
+
+    def _home_moved(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, HomeMoved)
+        row = self.rows[event.dataset]
+        row.revision, row.home = event.revision, event.target
+
+    def _drop_ordered(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, DropOrdered)
+        row = self.rows[event.dataset]
+        row.revision = event.revision
+        row.regions = tuple(region for region in row.regions if region != event.region)

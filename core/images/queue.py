@@ -26,11 +26,14 @@ from core.fact import Fact
 from core.images.awards import Awards
 from core.images.base import Image, Section
 from core.images.clock import AcceptedClock
+from core.images.copies import Copies
+from core.images.data_settings import DataSettings
 from core.images.datasets import Datasets
 from core.images.demand import Demand
 from core.images.history import History
 from core.images.packing import packed, shared, unpacked
 from core.images.queue_reservations import StartPromises
+from core.images.readings import Readings
 from core.images.refusals import Refusals
 from core.images.regions import Regions
 from core.images.sharing import Sharing
@@ -423,6 +426,12 @@ class GlobalImage(Image):
     """Why regions refuse what waits, and since when."""
     sharing: Sharing
     """Shared pools: the policy, the shares, and who is picked."""
+    data_settings: DataSettings
+    """How much data regions may hold, how fast it may travel, and what plans may do."""
+    copies: Copies
+    """The plan for data, and the copies under way."""
+    readings: Readings
+    """Which datasets are read together, with how many GPUs, and what of that waits."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.images.agents import Agents
 from core.nouns.ids import GLOBAL_LOG, LogName
 
 UNSAID = ""
@@ -117,13 +116,19 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_4(log: LogName, _: OldSections) -> dict[str, Any] | None:
-    """How agents see a region is new: nobody has set it yet."""
-    return {} if log == GLOBAL_LOG else {"agents": msgspec.to_builtins(Agents())}
+def _version_5(log: LogName, _: OldSections) -> dict[str, Any] | None:
+    """Which datasets work reads is new, and only the facts tell it; the images of regions are as they were."""
+    return None if log == GLOBAL_LOG else {}
 
 
 VERSIONS = Versions(
-    shapes=("e8c730068ba3cf37", "bc4a2e51df756905", "ceac077c834e803e", "78ddbff62ff5221e"),
-    step=Step(_version_4, new_fields=frozenset({"is_kept", "partition", "placing"})),
+    shapes=(
+        "e8c730068ba3cf37",
+        "bc4a2e51df756905",
+        "ceac077c834e803e",
+        "78ddbff62ff5221e",
+        "e25927e401fc7f90",
+    ),
+    step=Step(_version_5),
 )
 """Those of this build."""

@@ -6,7 +6,7 @@ Checked at every award by the queue's own log: by the region's datasets at the d
 from core.events.queue import WorkloadAwarded
 from core.fact import Fact
 from core.images import GlobalImage
-from core.rules.datasets import against_data
+from core.rules.data.datasets import against_data
 
 
 def check_data(fact: Fact, before: GlobalImage) -> list[str]:

@@ -492,6 +492,64 @@ STARTS_JUDGED_MAX = 500
 FLOWS_MAX = 64
 """GPU types, or sets of them that work asks for, of which it is known how fast they come free."""
 
+# Data.
+DATA_BYTES_MAX = 1 << 60
+"""Bytes of a dataset, of a region's storage, and a second of a link: an exbibyte."""
+EXTRA_PERMILLE_MAX = 64_000
+"""Of copies beyond one of each dataset: 64 of each."""
+READINGS_MAX = 50_000
+"""Rows of the section `readings`: sets of datasets, by GPU types and level band; the one that changed longest ago makes room."""
+USE_HALF_LIFE: Nanoseconds = seconds(24 * 3600)
+"""Of the GPU-seconds that work with data held: plans follow days, and not hours (chosen, as is what follows)."""
+WANT_HALF_LIFE: Nanoseconds = seconds(3600)
+"""Of the GPU-seconds that work with data wanted, whether it had them or waited: new demand counts for a tenth after ten minutes."""
+WAITING_READS_INTERVAL: Nanoseconds = seconds(60)
+"""Between facts of what waits that reads data."""
+WAITING_READS_MAX = 1_000
+"""Rows of one such fact, those with the most GPUs."""
+READS_LOOKED_AT_MAX = 2_048
+"""Groups of pending workloads, by level and shape, that are looked at for what waits for data."""
+LINK_COPIES_MAX = 4
+"""Copies over one link at a time, each with an equal part of its rate. The last is for copies that work waits for."""
+COPY_TRIES_MAX = 3
+"""Times that a copy is tried in a row before it is left for `COPY_RETRY`."""
+COPY_RETRY: Nanoseconds = seconds(3600)
+"""After which a copy that failed `COPY_TRIES_MAX` times is tried again; doubled with each further failure."""
+COPY_RETRY_MAX: Nanoseconds = seconds(24 * 3600)
+COPY_FAILURES_KEPT_MAX = 10_000
+COPY_REPORT_INTERVAL: Nanoseconds = seconds(10)
+"""Between reports of how far a copy is."""
+COMMAND_SILENCE_MAX: Nanoseconds = seconds(1800)
+"""A command that copies is ended when it has changed and said nothing for so long (chosen: rsync lists millions of files in silence)."""
+PARTIAL_KEPT: Nanoseconds = seconds(24 * 3600)
+"""What was begun of a copy is deleted when no life of the data service has asked for the order in this span after its start."""
+DATA_LOCK_SPAN: Nanoseconds = seconds(10)
+"""For which a data directory that another process serves is waited for: a process that was killed lets go at once."""
+CHILD_END_SPAN: Nanoseconds = seconds(10)
+"""For which a killed child process is waited for: one that hangs in the kernel is left."""
+DROP_RETRY: Nanoseconds = seconds(60)
+"""Between tries to delete a dataset whose directory cannot be written."""
+COPIES_AT_ONCE_MAX = 64
+"""Orders in one decision."""
+COPY_LOOK: Nanoseconds = seconds(10)
+"""Between looks for copies that pending work may need; a change of data is looked at within `COPY_LOOK_SOON`."""
+COPY_LOOK_SOON: Nanoseconds = seconds(0.2)
+DATA_LOOK: Nanoseconds = seconds(300)
+"""Between two plans for data, at least."""
+DATA_LOOK_MAX: Nanoseconds = seconds(24 * 3600)
+"""Between two plans for data, at most."""
+DATA_MOVED_PERMILLE = 50
+"""Change of demand or supply, in thousandths, from which data is planned anew."""
+DATA_SPAN: Nanoseconds = seconds(600)
+"""For solving it once. A million datasets take three minutes on one core."""
+DATA_RETRY: Nanoseconds = seconds(60)
+DATA_RETRY_MAX: Nanoseconds = seconds(3600)
+DATA_SAID_MAX = 30
+PLAN_ACTIONS_MAX = 5_000
+"""Actions of a plan that the queue is told; when they are carried out, what is left is planned anew."""
+PLAN_PART_BYTES_MAX = 192 * 1024
+"""Of one fact of a plan."""
+
 # Answers to people.
 LISTED_MAX = 500
 """Workloads in one answered list: some 5 ms of the queue's time."""

@@ -12,6 +12,9 @@ class Reason(StrEnum):
     UNKNOWN_REGION = "unknown_region"
     UNKNOWN_TENANT = "unknown_tenant"
     BELOW_HELD = "below_held"
+    BELOW_STORED = "below_stored"
+    UNKNOWN_DATASET = "unknown_dataset"
+    NO_DATA_SERVICE = "no_data_service"
     ABOVE_LEVEL = "above_level"
     NEVER_FITS = "never_fits"
     TOO_LARGE = "too_large"
@@ -97,6 +100,9 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNKNOWN_REGION: "No region of this name belongs to the fleet.",
     Reason.UNKNOWN_TENANT: "No operator has created a tenant of this name.",
     Reason.BELOW_HELD: "The tenant holds more than that now; force it, or wait until it holds less.",
+    Reason.BELOW_STORED: "More bytes than that are there now.",
+    Reason.UNKNOWN_DATASET: "No operator has said where a dataset of this name is.",
+    Reason.NO_DATA_SERVICE: "The region has no data service: give it `data` in the fleet file, and start the plane again.",
     Reason.ABOVE_LEVEL: "The priority is above its tenant's level.",
     Reason.NEVER_FITS: "The fleet could not hold the workload even if nothing else ran.",
     Reason.TOO_LARGE: "The request is larger than a message may be.",

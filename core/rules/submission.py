@@ -41,7 +41,7 @@ from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, WorkloadSpec
-from core.rules.datasets import is_dataset_name
+from core.rules.data.datasets import is_dataset_name
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -50,7 +50,9 @@ from runtime.tasks.spool import TaskSpool
 from runtime.wiring import ROLES, Plan, Unit, bus_name_of, log_kept_by
 from store.errors import LogError
 
-OF_A_REGION = frozenset({"allocation_agent", "placement_store", "region_broker", "task_control", "worker"})
+OF_A_REGION = frozenset(
+    {"allocation_agent", "data_service", "placement_store", "region_broker", "task_control", "worker"}
+)
 OF_A_CREW = frozenset({"allocation_agent", "worker"})
 """Roles that several members of a region have."""
 _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}")

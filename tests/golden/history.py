@@ -29,7 +29,6 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
-from core.events.data import DatasetSet
 from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.pools import PoolChanged
@@ -82,7 +81,6 @@ from core.nouns.ids import (
     GLOBAL_LOG,
     AgentName,
     ClaimId,
-    DatasetName,
     LogName,
     RegionName,
     TenantName,
@@ -117,6 +115,7 @@ from core.nouns.workload import (
 )
 from core.ranking.fair_lag import FairShare
 from core.sharing.classes import class_of
+from tests.golden.data_history import DATA_HISTORY
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
@@ -391,7 +390,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     ),
     (GLOBAL_LOG, SharesDue({ML: FairShare(48_000, 64_000)}, ("H100",), is_more=True)),
     # Where data is, is said.
-    (GLOBAL_LOG, DatasetSet(DatasetName("clicks"), 1, (EU,), EU, "olga")),
+    *DATA_HISTORY,
     # A region is lost, given up and taken back: what stood there goes on elsewhere.
     (GLOBAL_LOG, RegionAbandoned(EU, 1, "olga")),
     (GLOBAL_LOG, RegionReadmitted(EU, 2, "olga")),

@@ -6,7 +6,20 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS, agents, control, data, moves, pools, prices, regions, sharing, starts, tenants
+from core.events import (
+    EVENTS,
+    agents,
+    control,
+    copies,
+    data,
+    moves,
+    pools,
+    prices,
+    regions,
+    sharing,
+    starts,
+    tenants,
+)
 from core.events.log import ClockAccepted
 from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
@@ -41,6 +54,7 @@ SINCE = {
         *prices.EVENTS,
         *tenants.EVENTS,
         *data.EVENTS,
+        *copies.EVENTS,
         *regions.EVENTS,
         *moves.EVENTS,
         *starts.EVENTS,

@@ -111,6 +111,9 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "clock",
         "refusals",
         "sharing",
+        "data_settings",
+        "copies",
+        "readings",
     }
     assert known == set(told["sections"])
     assert "RUNNING" == told["sections"]["workloads"]["rows"][running]["phase"]

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, Auctions
+from components.job_queue.state.data_ledger import DataLedger
 from components.job_queue.state.quota_ledger import QuotaLedger
 from components.job_queue.state.refusal_walk import RefusalWalk
 from components.job_queue.state.remembered import Remembered
@@ -25,7 +26,7 @@ from core.nouns.ranking import DEFAULT_RANKING, CreditSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
 from core.ranking.incremental import RankedQueue
-from core.rules.datasets import against_data
+from core.rules.data.datasets import against_data
 from core.rules.quota import level_asked
 from core.rules.submission import could_fit
 
@@ -221,7 +222,12 @@ class Swept(Note, frozen=True):
 class QueueState:
     """The global image, regions' images, the order, auctions, and deadlines."""
 
-    def __init__(self, at: Instant, regions: tuple[RegionName, ...]) -> None:
+    def __init__(
+        self,
+        at: Instant,
+        regions: tuple[RegionName, ...],
+        data_services: tuple[RegionName, ...] = (),
+    ) -> None:
         self.image = GlobalImage.empty()
         self.sequence = 0
         self.regions: dict[RegionName, RegionImage | None] = dict.fromkeys(regions)
@@ -287,6 +293,7 @@ class QueueState:
         """Of jobs of shared pools to whose GPU another was picked to come, that other."""
         self.starts = ReservationCandidates()
         """Workloads that may get a reservation."""
+        self.data = DataLedger(data_services, at)
 
 
 def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) -> tuple[RegionName, ...]:

@@ -63,8 +63,8 @@ def test_where_a_dataset_is_is_recorded_and_told(start: Start) -> None:
     assert DatasetSet(CLICKS, 1, (US, EU), EU, "root") == place(queue, CLICKS, US, EU, home=EU)
     submit(queue, a_spec(data=[CLICKS, USERS]))
     rows = (
-        ListedDataset(CLICKS, (EU, US), EU, 1, 1),
-        ListedDataset(USERS, (), None, 0, 1),
+        ListedDataset(CLICKS, (EU, US), EU, 1, 1, gpu_milli=1_000),
+        ListedDataset(USERS, (), None, 0, 1, gpu_milli=1_000),
     )
     assert DatasetsListed(rows, DatasetName("")) == listed(queue)
     assert DatasetsListed(rows[:1], CLICKS) == listed(queue, count_max=1)

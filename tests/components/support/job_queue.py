@@ -40,7 +40,7 @@ def a_job_queue(
     unknown: tuple[LogName, ...] = (),
 ) -> Machine[Any]:
     """One that has just started, over two regions of four nodes each."""
-    machine = start(JobQueue((US, EU)), unknown=unknown)
+    machine = start(JobQueue((US, EU), (US, EU)), unknown=unknown)
     for log, event in ((EU_LOG, eu), (US_LOG, us)):
         if log not in unknown:
             machine.fact(log, event or joined())

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from components import (
     AllocationAgent,
     Auditor,
+    DataService,
     JobQueue,
     PlacementStore,
     Planner,
@@ -130,6 +131,7 @@ from tests.components.allocation_agent.test_bids_and_claims import (
     place,
 )
 from tests.components.support import by_rows as alone
+from tests.components.support import data
 from tests.components.support import job_queue as queueing
 from tests.components.support import node_health as watching
 from tests.components.support import placement_store as storing
@@ -183,6 +185,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
     machine.hear(ListTenants())
     machine.hear(SetDataset(DatasetName("clicks"), (EU,), None, 0))
+    data.say_all_of_data(machine)
     machine.hear(ListDatasets())
     a_workload_moves(machine)
     machine.hear(AbandonRegion(US, 0, is_forced=True))
@@ -478,6 +481,7 @@ SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
     TaskControl: of_task_control,
     AllocationAgent: of_the_agent,
     Worker: of_the_worker,
+    DataService: data.of_the_data_service,
     Planner: of_the_planner,
     Auditor: of_the_auditor,
 }

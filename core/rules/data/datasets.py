@@ -1,11 +1,12 @@
 """Datasets: well-formed entries, with every problem at once and its field, and a workload's data in a region."""
 
 import re
-from collections.abc import Sequence
 
 from core.images.datasets import Datasets
+from core.messages.data import SetDataset
+from core.nouns.data import DataPolicy
 from core.nouns.ids import RegionName
-from core.nouns.limits import NAME_LENGTH_MAX
+from core.nouns.limits import DATA_BYTES_MAX, EXTRA_PERMILLE_MAX, NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
 from core.nouns.tenant import FRESH_LEVEL
 from core.nouns.workload import WorkloadSpec
@@ -29,17 +30,35 @@ def against_data(datasets: Datasets, spec: WorkloadSpec, region: RegionName, lev
     return Reason.DATA_NOT_FRESH if is_strict and datasets.away_from(region, spec.data) else None
 
 
-def problems_of_dataset(
-    name: str, regions: Sequence[RegionName], home: RegionName | None, by: str
-) -> list[str]:
-    """Return every problem of a dataset's name, regions, home and requester, each with its field."""
+def problems_of_dataset(said: SetDataset) -> list[str]:
+    """Return every problem of an operator's word about a dataset, each with its field."""
     found = []
-    if not is_dataset_name(name):
+    if not is_dataset_name(said.dataset):
         found.append(f"dataset: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
-    if len(set(regions)) != len(regions):
+    if len(set(said.regions)) != len(said.regions):
         found.append("regions: one is named twice")
-    if home is not None and home not in regions:
+    if said.home is not None and said.home not in said.regions:
         found.append("home: it is none of the regions that hold it")
+    if len(said.hash) > NAME_LENGTH_MAX or (said.hash and not said.hash.isalnum()):
+        found.append("hash: letters and digits, as a data service tells it")
+    return found + problems_of_amount("size", said.size, 0, said.by)
+
+
+def problems_of_amount(field: str, amount: int, least: int, by: str) -> list[str]:
+    """Return every problem of an amount of bytes, and of the requester's name."""
+    found = []
+    if not least <= amount <= DATA_BYTES_MAX:
+        found.append(f"{field}: from {least} to {DATA_BYTES_MAX}")
     if len(by) > NAME_LENGTH_MAX:
         found.append(f"by: {NAME_LENGTH_MAX} characters are the most")
     return found
+
+
+def problems_of_policy(policy: DataPolicy, by: str) -> list[str]:
+    """Return every problem of a policy for data, each with its field."""
+    found = []
+    if not 0 <= policy.day_permille <= 1000:
+        found.append("day_permille: from 0 to 1000")
+    if not 0 <= policy.extra_permille <= EXTRA_PERMILLE_MAX:
+        found.append(f"extra_permille: from 0 to {EXTRA_PERMILLE_MAX}")
+    return found + problems_of_amount("by", 0, 0, by)
