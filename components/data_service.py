@@ -139,7 +139,7 @@ class DataService:
         due = self._due(state)
         orders = state.queue.copies.orders
         effects: list[Effect] = [ForgetCopy(copy) for copy in due.forgotten]
-        effects += [HashData(copy, orders[copy].dataset) for copy in due.hashes]
+        effects += [HashData(copy, orders[copy].dataset, orders[copy].bytes) for copy in due.hashes]
         effects += [DropData(dataset) for dataset in due.drops]
         for copy in due.copies:
             order = orders[copy]

@@ -126,6 +126,8 @@ class HashData(Effect, frozen=True):
     copy: int
     """The order that needs the hash."""
     dataset: DatasetName
+    bytes: int = 0
+    """As the order has them: where data is emulated, nothing else tells."""
 
 
 class DropData(Effect, frozen=True):

@@ -52,7 +52,18 @@ from core.placing.index.owners import Owners
 from core.touched import touched_by
 from core.violation_book import ViolationBook
 
-OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises", "sharing")
+OF_THE_QUEUE = (
+    "workloads",
+    "awards",
+    "regions",
+    "datasets",
+    "tenants",
+    "usage",
+    "start_promises",
+    "sharing",
+    "data_settings",
+    "copies",
+)
 """Sections of the queue's image that checks read; the inputs of estimates and prices are not checked."""
 
 AT_ONCE = Instant(0)

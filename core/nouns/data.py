@@ -23,6 +23,8 @@ class DataPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes that copies may have in a day, in thousandths of the bytes of all datasets."""
     extra_permille: int = 1250
     """Bytes of all copies beyond one of each dataset, in thousandths of the bytes of all datasets, up to which plans add copies."""
+    day_bytes_min: int = 10**12
+    """Bytes that copies may have in a day however few all datasets have: a terabyte."""
     has_disaster_copies: bool = True
     """Whether each dataset is to have a copy outside its home."""
 

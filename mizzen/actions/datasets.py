@@ -1,13 +1,25 @@
 """Where data is: told by the queue, and set there."""
 
-from collections.abc import Sequence
+from msgspec import Struct
 
 from bus.port import Bus
 from core.messages.data import DatasetAnswered, DatasetsListed, ListDatasets, ListedDataset, SetDataset
 from core.nouns.ids import DatasetName, RegionName
+from mizzen.actions.settings.data import size_of
 from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import ask, ask_on_revision, submitter
 from mizzen.terminal.output import CommandError
+
+
+class Word(Struct, frozen=True):
+    """What an operator says of a dataset."""
+
+    regions: tuple[str, ...]
+    home: str = ""
+    size: str = ""
+    """Empty: as it was."""
+    hash: str = ""
+    is_pinned: bool = False
 
 
 async def datasets_of(bus: Bus) -> list[ListedDataset]:
@@ -22,18 +34,16 @@ async def datasets_of(bus: Bus) -> list[ListedDataset]:
         after = page.next
 
 
-async def place_dataset(
-    bus: Bus, name: DatasetName, regions: Sequence[RegionName], home: RegionName | None
-) -> ListedDataset:
-    """These regions hold it from now on, and no others; once more when somebody else was quicker. Raises CommandError."""
+async def place_dataset(bus: Bus, name: DatasetName, word: Word) -> ListedDataset:
+    """It is so from now on; once more when somebody else was quicker. Raises CommandError."""
+    regions = tuple(RegionName(region) for region in word.regions)
+    home = RegionName(word.home) if word.home else None
+    size = size_of(word.size, "size") if word.size else 0
     for number in range(TRIES_MAX):
         await before_try(number)
-        known = {row.dataset: row for row in await datasets_of(bus)}
-        revision = known[name].revision if name in known else 0
-        asked = SetDataset(name, tuple(regions), home, revision, submitter())
-        done = await ask_on_revision(bus, asked, DatasetAnswered)
-        if done is not None:
-            return ListedDataset(
-                name, tuple(sorted(regions)), home, done.revision, known[name].waiting if name in known else 0
-            )
+        revision = next((row.revision for row in await datasets_of(bus) if row.dataset == name), 0)
+        asked = SetDataset(name, regions, home, revision, submitter(), size, word.is_pinned, word.hash)
+        if await ask_on_revision(bus, asked, DatasetAnswered) is not None:
+            (row,) = [row for row in await datasets_of(bus) if row.dataset == name]
+            return row
     raise CommandError("others set this dataset all the time; try again in a moment")

@@ -32,6 +32,7 @@ from mizzen.terminal.options import HUNG_AFTER, Json, check_hung_after
 from mizzen.terminal.output import MISUSED, CommandError, explained
 from mizzen.terminal.worker_options import UNSAID, SpotOptions
 from runtime.clock import Clock, wall_now
+from runtime.data.doers import data_doer_of
 from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.health.check import HEALTH_VARIABLE
@@ -53,6 +54,8 @@ from store.errors import LogError
 OF_A_REGION = frozenset(
     {"allocation_agent", "data_service", "placement_store", "region_broker", "task_control", "worker"}
 )
+DATA_VARIABLE = "MIZZEN_DATA_DIR"
+"""Under which tasks find the directory of their region's datasets."""
 OF_A_CREW = frozenset({"allocation_agent", "worker"})
 """Roles that several members of a region have."""
 _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -179,7 +182,7 @@ def _run(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
 
 
 async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
-    """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it. A planner has its solver."""
+    """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it. A planner has its solver, and a data service its region's directory."""
     clock = Clock(asyncio.get_running_loop(), wall_now())
     nodes: dict[str, Nodes] = {}
     outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
@@ -188,10 +191,15 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
     for unit in units:
         if unit.role == "worker":
             path = spool_of(place.directory, unit.region, unit.member)
-            spool = TaskSpool(unit.name, clock, path, host=place.host, checkpoints=place.checkpoints)
+            inherited = _with_data(plan, unit.region)
+            spool = TaskSpool(
+                unit.name, clock, path, host=place.host, checkpoints=place.checkpoints, inherited=inherited
+            )
             nodes[unit.name] = spool
             outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool, servers)))
             beside[unit.name] = partial(_losses, servers, unit.name)
+        elif unit.role == "data_service":
+            nodes[unit.name] = data_doer_of(plan, unit.region, clock)
         elif unit.role == "planner":
             nodes[unit.name] = SolverProcess()
         elif unit.role == "auditor":
@@ -210,6 +218,13 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
         await run_together([("units", lives), *outputs])
     except ExceptionGroup as deaths:
         raise deaths.exceptions[0] from deaths
+
+
+def _with_data(plan: Plan, region: RegionName) -> dict[str, str]:
+    """Return the environment, with the directory of the region's datasets and not another one's, if it has one."""
+    seen = {name: text for name, text in os.environ.items() if name != DATA_VARIABLE}
+    directory = next((one.data.directory for one in plan.regions if one.region == region and one.data), "")
+    return {**seen, DATA_VARIABLE: directory} if directory else seen
 
 
 def _losses(servers: Mapping[str, OutputServer], worker: str) -> Mapping[str, int]:

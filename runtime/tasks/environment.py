@@ -19,7 +19,7 @@ from runtime.tasks.processes import MARK
 from runtime.tasks.slots import Slots
 
 INHERITED = (
-    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "SHELL", "LD_LIBRARY_PATH",
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "SHELL", "LD_LIBRARY_PATH", "MIZZEN_DATA_DIR",
 )  # fmt: skip
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """A task has as many CPUs as it has slots; libraries would start a thread for each of the machine's."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from msgspec import Struct
 
 from core.events.control import ClaimRevised
+from core.events.copies import CopyFailed, CopyMade, CopyOrdered, DropMade
 from core.events.moves import MoveEnded, MovePlanned
 from core.events.prices import PricesSet
 from core.events.queue import (
@@ -118,6 +119,8 @@ class Accounting:
         self._whose: dict[WorkloadId, tuple[TenantName, int | None]] = {}
         """Its tenant, and the priority for which it was submitted."""
         self._claims = self._conflicts = 0
+        self._copies: Counter[type[Event]] = Counter()
+        """Facts about copies of data, by type."""
         self._prices = 0
         self._moves = self._moved = 0
         self._moving: dict[WorkloadId, RegionName] = {}
@@ -174,6 +177,8 @@ class Accounting:
                 del self._moving[workload]
             case PricesSet():
                 self._prices += 1
+            case CopyOrdered() | CopyMade() | CopyFailed() | DropMade():
+                self._copies[type(fact.event)] += 1
             case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED, tries=tries):
                 tries = tries or CLAIM_TRIES_MAX  # Earlier builds did not say.
                 self._claims += tries
@@ -204,6 +209,10 @@ class Accounting:
             "preemptions": float(self._preempted.total()),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
             "prices": float(self._prices),
+            "copies_ordered": float(self._copies[CopyOrdered]),
+            "copies_made": float(self._copies[CopyMade]),
+            "copies_failed": float(self._copies[CopyFailed]),
+            "copies_dropped": float(self._copies[DropMade]),
             "moves": float(self._moves),
             "moved_share": self._moved / self._moves if self._moves else 0.0,
             "claim_tries_max": float(self._tries_max),

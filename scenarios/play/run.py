@@ -25,6 +25,7 @@ from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
 from scenarios.play.agent_settings import set_agents
+from scenarios.play.data_settings import state_data
 from scenarios.play.on_call import OnCall
 from scenarios.play.operators import Operators
 from scenarios.scenario import ScenarioSpec
@@ -108,6 +109,9 @@ class Run:
             if (agents := self.spec.fleet.agent_settings) is not None:
                 for name in agents.regions or self.spec.plan.region_names():
                     self.outcome.problems += await set_agents(self.users, RegionName(name), agents.settings)
+            if self.spec.fleet.data is not None:
+                regions = self.spec.plan.region_names()
+                self.outcome.problems += await state_data(self.users, regions, self.spec.fleet.data)
             if self.spec.preemption is not None:
                 for region in self.spec.plan.regions:
                     refused = await operators.preempt_by(region.region, self.spec.preemption.settings)

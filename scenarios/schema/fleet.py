@@ -21,6 +21,7 @@ from core.sharing.policies import POLICIES
 from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, emulated_region, plan_of_file
 from runtime.wiring import Plan, RegionPlan, Unit
 from scenarios.schema.agents import AgentsSpec
+from scenarios.schema.data import DataFleetSpec
 from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
 
 FLEETS = Path(__file__).resolve().parents[1] / "fleets"
@@ -56,7 +57,7 @@ MOST = {
 """Of a region that is named: a plane's own fleet file may say more."""
 
 
-OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings")
+OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings", "data")
 """Fields that stand beside `regions` that are named."""
 
 
@@ -104,6 +105,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """The settings of the pool `shared`, beside `regions` that are named too; None: those that a plane begins with."""
     agent_settings: AgentsSpec | None = None
     """How agents see their regions, beside `regions` that are named too; None: as a plane begins."""
+    data: DataFleetSpec | None = None
+    """Storage, links and datasets, beside `regions` that are named too; None: no region has a data service."""
 
 
 class MixedRegion(RegionSpec, frozen=True):
@@ -151,6 +154,7 @@ def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
     errors = [FieldError((*path, name), text) for name, text in problems.items()]
     errors += _problems_of_shared(spec, path)
     errors += _problems_of_agents(spec, path)
+    errors += _problems_of_data(spec, path)
     if errors:
         raise FieldErrors(errors)
     return spec
@@ -189,6 +193,17 @@ def _problems_of_agents(fleet: FleetSpec, path: Steps) -> list[FieldError]:
     return errors
 
 
+def _problems_of_data(fleet: FleetSpec, path: Steps) -> list[FieldError]:
+    """Return the problems of datasets: a region that there is not."""
+    if fleet.data is None:
+        return []
+    regions = sorted(regions_of(fleet))
+    return [
+        FieldError((*path, "data", "datasets", name), unknown(region, regions, what="regions"))
+        for name, region in fleet.data.unknown_regions(frozenset(regions))
+    ]
+
+
 def plan_of(fleet: FleetSpec, name: str) -> Plan:
     """The plane that serves this fleet."""
     plan = plan_of_file(fleet_file_of(fleet, name))
@@ -222,7 +237,10 @@ def _side_by_side(region: RegionName, parts: Sequence[RegionSpec]) -> Iterator[I
 
 def fleet_file_of(fleet: FleetSpec, name: str) -> FleetFile:
     """The same fleet as a fleet file has it."""
-    return FleetFile(regions_of(fleet), name, fleet.planner)
+    regions = regions_of(fleet)
+    if fleet.data is not None:
+        regions = {region: replace(spec, data=True) for region, spec in regions.items()}
+    return FleetFile(regions, name, fleet.planner)
 
 
 def regions_of(fleet: FleetSpec) -> dict[str, RegionSpec]:
@@ -283,6 +301,12 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
         if said is None
         else tried(errors, partial(read_struct, AgentsSpec, said, (*path, "agent_settings")))
     )
+    stored = given.get("data")
+    data = (
+        None
+        if stored is None
+        else tried(errors, partial(read_struct, DataFleetSpec, stored, (*path, "data")))
+    )
     found = {}
     for name, region in given["regions"].items():
         tried(errors, partial(read_value, name, Name, (*at, name)))
@@ -294,8 +318,12 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     if errors:
         raise FieldErrors(errors)
     regions = {name: region for name, region in found.items() if region is not None}
-    fleet = FleetSpec(regions, planner=bool(planner), shared=shared, agent_settings=agents)
-    errors = [*_problems_of_shared(fleet, path), *_problems_of_agents(fleet, path)]
+    fleet = FleetSpec(regions, planner=bool(planner), shared=shared, agent_settings=agents, data=data)
+    errors = [
+        *_problems_of_shared(fleet, path),
+        *_problems_of_agents(fleet, path),
+        *_problems_of_data(fleet, path),
+    ]
     if errors:
         raise FieldErrors(errors)
     return fleet

@@ -15,7 +15,7 @@ from msgspec import Struct
 from bus.port import Bus
 from core.fact import Event
 from core.messages.base import Message
-from core.nouns.ids import LogName
+from core.nouns.ids import LogName, RegionName
 from runtime.wiring import Plan, Unit
 from scenarios.accounting.witness import Witness
 from scenarios.schema.outcome import Outcome
@@ -199,6 +199,20 @@ class Misfortune:
     async def ail_nodes(self, worker: Unit, what: str) -> object:
         """A look at the hardware of its nodes finds this wrong with all of them, until it is calmed."""
         self._cannot("make hardware ill")
+
+    # Data.
+
+    async def slow_data(self, source: RegionName, target: RegionName, permille: int) -> object:
+        """Copies from one region to another move at so many thousandths of their rates, until it is calmed; 0: not at all."""
+        self._cannot("slow copies of data")
+
+    async def corrupt_data(self, source: RegionName, target: RegionName, copies: int) -> None:
+        """The next copies from one region to another arrive with another hash."""
+        self._cannot("spoil copies of data")
+
+    async def fill_data_disk(self, region: RegionName) -> object:
+        """Nothing can be copied to a region, until it is calmed."""
+        self._cannot("fill the disk of a data service")
 
     def _cannot(self, deed: str) -> NoReturn:
         raise CannotCause(f"{self.world} cannot {deed}")

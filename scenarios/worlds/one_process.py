@@ -19,6 +19,8 @@ from bus.port import Bus
 from bus.server import NatsServer
 from core.nouns.instant import Instant
 from runtime.clock import Clock, wall_now
+from runtime.data.emulated import EmulatedData
+from runtime.data.emulated_world import DataWorld
 from runtime.planning.solving import SolverProcess
 from runtime.process import Ground, connected, run_unit
 from runtime.spool import EmulatedSpool
@@ -46,6 +48,7 @@ class RealUnit:
         """What ended it for good."""
         self.spool: EmulatedSpool | None = None
         self._solver: SolverProcess | None = None
+        self._data: EmulatedData | None = None
         self._violations: ViolationFile | None = None
         self.suspects = Suspects(None, BUILD, wall_now)
         """Messages on which the unit has failed, over all of its lives."""
@@ -65,9 +68,9 @@ class RealUnit:
         return self.open.host.state if self.open is not None and self.open.host is not None else None
 
     @property
-    def under(self) -> EmulatedSpool | SolverProcess | ViolationFile | None:
+    def under(self) -> EmulatedSpool | SolverProcess | EmulatedData | ViolationFile | None:
         """The doer of the unit's effects, which outlives its lives."""
-        return self.spool or self._solver or self._violations
+        return self.spool or self._solver or self._data or self._violations
 
     async def start(self) -> None:
         """Begin a life, and wait until it has its log. Raises whatever keeps it from that."""
@@ -80,6 +83,10 @@ class RealUnit:
         if self._solver is None and self.unit.role == "planner":
             self._solver = SolverProcess()
             world.keep_running(self._solver)
+        if self._data is None and self.unit.role == "data_service":
+            clock = Clock(loop, wall_now(), Instant(0))
+            self._data = EmulatedData(self.unit.region, world.data, clock)
+            world.keep_running(self._data)
         if self._violations is None and self.unit.role == "auditor":
             self._violations = ViolationFile(world.directory)
         self.failure = None
@@ -140,7 +147,9 @@ class OneProcessWorld:
         self.url = ""
         self.units = [RealUnit(self, unit) for unit in units_of(plan)]
         self._clients: list[NatsConnection] = []
-        self._under: list[tuple[EmulatedSpool | SolverProcess, asyncio.Task[None]]] = []
+        self._under: list[tuple[EmulatedSpool | SolverProcess | EmulatedData, asyncio.Task[None]]] = []
+        self.data = DataWorld()
+        """What data services have on their disks, and the links between them."""
 
     async def start(self) -> None:
         """Start the server and every unit, keepers first."""
@@ -188,7 +197,7 @@ class OneProcessWorld:
                 raise TimeoutError(f"after {seconds_max:.0f} s it is still not so that {what}")
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    def keep_running(self, under: EmulatedSpool | SolverProcess) -> None:
+    def keep_running(self, under: EmulatedSpool | SolverProcess | EmulatedData) -> None:
         """Tasks go on whether or not their worker lives, and so does solving."""
         task = asyncio.get_running_loop().create_task(under.run(), name="under")
         self._under.append((under, task))

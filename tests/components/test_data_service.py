@@ -51,7 +51,7 @@ def test_copy_to_its_region_is_begun_once_its_hash_is_known(start: Start) -> Non
 def test_source_tells_the_hash(start: Start) -> None:
     """Until the log shows it."""
     service = a_service(start, UNHASHED, region=EU)
-    assert [HashData(1, CLICKS)] == begun(service.wake(), HashData)
+    assert [HashData(1, CLICKS, GB)] == begun(service.wake(), HashData)
     report = ReportHash(EU, 1, CLICKS, HASH, GB)
     assert [report] == said(service.hear(DataHashed(1, CLICKS, HASH, GB)), ReportHash)
     assert [report] == said(service.wait(COMMAND_SAY_AGAIN), ReportHash)

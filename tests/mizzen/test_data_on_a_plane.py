@@ -31,12 +31,43 @@ def test_data_is_placed_listed_and_waited_for(plane: RunningPlane, capsys: Captu
     )
     assert 2 == told.count("it lacks clicks")
     (line,) = [line.split() for line in ask(capsys, "data").splitlines() if line.startswith("clicks")]
-    assert ["clicks", "-", "-", "1"] == line
-    assert ["clicks", "r1", "r1", "1"] == ask(capsys, "data place clicks r1 --home r1").split()[4:]
+    assert ["clicks", "-", "-", "-", "0", "1"] == line[:6]
+    placed = ask(capsys, "data place clicks r1 --home r1 --size 5MB").splitlines()[1].split()
+    assert ["clicks", "5MB", "r1", "r1"] == placed[:4]
     plane.until(workload, Phase.COMPLETED)
     (shown,) = ask_json(capsys, f"show {workload}")["attempts"]
     assert "r1" == shown["region"]
     assert "  reads         clicks\n" in ask(capsys, f"show {workload}")
-    assert ["clicks", "-", "-", "0"] == ask(capsys, "data drop clicks").splitlines()[1].split()
+    assert ["clicks", "5MB", "-", "-"] == ask(capsys, "data drop clicks").splitlines()[1].split()[:4]
     (row,) = [row for row in ask_json(capsys, "data") if row["dataset"] == "clicks"]
     assert (2, [], None) == (row["revision"], row["regions"], row["home"])
+
+
+def test_storage_links_and_policy_are_shown_and_set(plane: RunningPlane, capsys: Captured) -> None:
+    """What is not named stays; a region without a data service has no storage; each mistake is told with how to write it."""
+    shown = ask(capsys, "data storage").splitlines()
+    assert ["REGION", "STORAGE", "USED", "COMING", "SERVICE"] == shown[0].split()
+    assert "no data service: give it `data` in the fleet file" in refused(capsys, "data storage r0 40TB")
+    assert "say how much r0 may hold" in refused(capsys, "data storage r0", 2)
+    assert "size: '40' x'" not in refused(capsys, "data storage r0 40x", 2)
+    assert "1GB/s" in ask(capsys, "data links r0 r1 1GB/s")
+    assert "say from where, to where and how fast" in refused(capsys, "data links r0", 2)
+    assert "target: a link goes to another region" in refused(capsys, "data links r0 r0 1GB", 2)
+    told = ask(capsys, "data policy --automatic off --per-day 5 --disaster off")
+    assert "automatic     off" in told
+    assert "per day       5 % of the bytes" in told
+    assert "extra         125 % of them" in told
+    assert "neither on nor off" in refused(capsys, "data policy --automatic maybe", 2)
+    assert "per_day" in refused(capsys, "data policy --per-day lots", 2)
+    assert "day_permille: from 0 to 1000" in refused(capsys, "data policy --per-day 101", 2)
+    policy = ask_json(capsys, "data policy --automatic on --disaster on --per-day 2")["policy"]
+    assert {
+        "is_automatic": True,
+        "day_permille": 20,
+        "day_bytes_min": 10**12,
+        "extra_permille": 1250,
+        "has_disaster_copies": True,
+    } == policy
+    assert "there is no plan yet" in ask(capsys, "data plan")
+    assert [] == ask_json(capsys, "data copies")["orders"]
+    assert ask(capsys, "data copies -w").startswith("COPY")

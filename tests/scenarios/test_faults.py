@@ -18,7 +18,7 @@ FAULTS = parts_in("faults", Fault)
 SMALL = """
 name: small
 survives: One sort of misfortune, on a handful of nodes.
-fleet: {regions: 2, nodes: 4, workers: 4, nodes_per_rack: 2}
+fleet: {regions: 2, nodes: 4, workers: 4, nodes_per_rack: 2, data: {datasets: {clicks: {home: r0}}}}
 workload: {steady: {workloads: 12, hours: 0.1, minutes_median: 1, minutes_max: 4, gpus_max: 16}}
 faults: [FAULT]
 controllers: [consents, {refuses: {called: two}}]

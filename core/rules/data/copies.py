@@ -1,6 +1,6 @@
 """Rules of copies: bytes of a day, retries after failures, and how a plan is cut into facts.
 
-Bytes of a day: the copies ordered in one day (UTC) have at most `day_permille` of the bytes of all datasets. A copy that is larger than
+Bytes of a day: the copies ordered in one day (UTC) have at most `day_permille` of the bytes of all datasets, or `day_bytes_min`. A copy that is larger than
 a whole day's bytes may be ordered in a day without others; the following days pay for it. So the copies of any n days have at most n
 days' bytes and those of the largest dataset.
 """
@@ -26,7 +26,7 @@ def bytes_of(datasets: Datasets) -> int:
 
 def day_limit(policy: DataPolicy, all_bytes: int) -> int:
     """Return the bytes that the copies of one day may have."""
-    return all_bytes * policy.day_permille // 1000
+    return max(policy.day_bytes_min, all_bytes * policy.day_permille // 1000)
 
 
 def spent_now(copies: Copies, now: Instant) -> int:

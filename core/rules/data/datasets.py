@@ -59,6 +59,8 @@ def problems_of_policy(policy: DataPolicy, by: str) -> list[str]:
     found = []
     if not 0 <= policy.day_permille <= 1000:
         found.append("day_permille: from 0 to 1000")
+    if not 0 <= policy.day_bytes_min <= DATA_BYTES_MAX:
+        found.append(f"day_bytes_min: from 0 to {DATA_BYTES_MAX}")
     if not 0 <= policy.extra_permille <= EXTRA_PERMILLE_MAX:
         found.append(f"extra_permille: from 0 to {EXTRA_PERMILLE_MAX}")
     return found + problems_of_amount("by", 0, 0, by)

@@ -12,9 +12,10 @@ from core.codec import decode_event
 from core.events.queue import WorkloadAwarded
 from core.fact import Event
 from core.messages.base import Message
-from core.nouns.ids import LogName
+from core.nouns.ids import LogName, RegionName
 from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import RESTART_DELAY_MIN, UNANSWERED_MAX
+from runtime.data.emulated_world import DataWorld
 from runtime.errors import HostError
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
@@ -43,6 +44,7 @@ class SimulatedDeeds(Misfortune, ABC):
     loop: VirtualLoop
     network: SimulatedNetwork
     store: Disks
+    data: DataWorld
     all: list[SimulatedUnit]
     kills: int
     hangs_ended: int
@@ -279,6 +281,20 @@ class SimulatedDeeds(Misfortune, ABC):
         """The newest is what a look finds."""
         return self._nodes(worker).ills.begin(what)
 
+    async def slow_data(self, source: RegionName, target: RegionName, permille: int) -> object:
+        """The newest word counts; the end of each restores the link."""
+        self.data.slow_link(source, target, permille)
+        return lambda: self.data.restore_link(source, target)
+
+    async def corrupt_data(self, source: RegionName, target: RegionName, copies: int) -> None:
+        """As many as are said."""
+        self.data.corrupt_link(source, target, copies)
+
+    async def fill_data_disk(self, region: RegionName) -> object:
+        """Copies under way fail."""
+        self.data.fill_disk(region)
+        return lambda: self.data.free_disk(region)
+
     def _nodes(self, worker: Unit) -> TroubledNodes:
         spool = self.process(worker).spool
         assert spool is not None, worker
@@ -290,6 +306,7 @@ class _Elsewhere:
 
     def __init__(self, world: SimulatedDeeds, disks: Disks) -> None:
         self.plan, self.loop, self.network = world.plan, world.loop, world.network
+        self.data = world.data
         self.seed = world.seed
         self.decides_twice = False
         self.store = disks

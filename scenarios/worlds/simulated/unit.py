@@ -16,6 +16,8 @@ from core.nouns.ids import LogName
 from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock
+from runtime.data.emulated import EmulatedData
+from runtime.data.emulated_world import DataWorld
 from runtime.errors import BrokenInvariant, HostError
 from runtime.status.put_aside import Suspects
 from runtime.status.unit_status import Identity
@@ -43,6 +45,7 @@ class Surrounding(Protocol):
     plan: Plan
     loop: VirtualLoop
     network: SimulatedNetwork
+    data: DataWorld
     decides_twice: bool
     seed: int
 
@@ -96,6 +99,9 @@ class SimulatedUnit:
         self._context.run(OWNER.set, unit.name)
         self._solver: SimulatedSolver | None = None
         self._violations = ViolationFile(None) if unit.role == "auditor" else None
+        self.data: EmulatedData | None = None
+        if unit.role == "data_service":
+            self.data = EmulatedData(unit.region, world.data, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "planner":
             self._solver = SimulatedSolver(world.seed, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "worker":
@@ -150,7 +156,7 @@ class SimulatedUnit:
             now=self._wall_now,
             clock=self._clock,
             new_log_id=world.new_log_id,
-            doer=self.spool or self._solver or self._violations,
+            doer=self.spool or self.data or self._solver or self._violations,
             identity=Identity(unit=self.unit.name, build=BUILD, host="simulated", life=str(life)),
             status_interval=STATUS_INTERVAL,
             suspects=self.suspects,
@@ -188,7 +194,7 @@ class SimulatedUnit:
         if self._pauses:
             self._pauses.forget()
             self.world.loop.thaw(self.unit.name)
-        for doer in (self.spool, self._solver):
+        for doer in (self.spool, self.data, self._solver):
             if doer is not None:
                 doer.detach()
         keeps = log_kept_by(self.unit)

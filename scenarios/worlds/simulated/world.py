@@ -13,8 +13,9 @@ from bus.port import Bus
 from bus.simulated import SimulatedNetwork
 from core.images import RegionImage
 from core.messages.base import Message
-from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
+from runtime.data.emulated_world import DataWorld
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Plan, Unit, units_of
@@ -55,6 +56,8 @@ class SimulatedWorld(SimulatedDeeds, World):
         self.decides_twice = decides_twice
         self.network = SimulatedNetwork(random.Random(f"network/{seed}"), loop, plan.fleet)
         self.store = Disks(witness, loop)
+        self.data = DataWorld(self._bytes_of)
+        """What data services have on their disks, and the links between them."""
         self.failures: list[tuple[Unit, BaseException]] = []
         self.kills = self.kills_mid_award = self.hangs_ended = 0
         self._log_ids = 0
@@ -74,9 +77,10 @@ class SimulatedWorld(SimulatedDeeds, World):
     async def start(self) -> None:
         """Start every process, and the nodes under the workers."""
         for unit in self.all:
-            if unit.spool is not None:
-                name = f"spool/{unit.unit.name}"
-                self._background.append(self.loop.create_task(unit.spool.run(), name=name))
+            for doer in (unit.spool, unit.data):
+                if doer is not None:
+                    name = f"doer/{unit.unit.name}"
+                    self._background.append(self.loop.create_task(doer.run(), name=name))
         for unit in self.all:
             await unit.start()
 
@@ -96,6 +100,12 @@ class SimulatedWorld(SimulatedDeeds, World):
         """Numbered, so that it is the same in every run."""
         self._log_ids += 1
         return f"log-{self._log_ids}"
+
+    def _bytes_of(self, dataset: DatasetName) -> int:
+        """As operators stated it."""
+        queue = self.unit("job_queue").state
+        row = queue.image.datasets.rows.get(dataset) if queue is not None else None
+        return row.size if row is not None else 0
 
     async def sleep(self, seconds: float) -> None:
         """Move the clock."""

@@ -44,7 +44,7 @@ def a_queue_with_data(
     machine.wake()
     for region in (EU, US):
         machine.hear(SetStorage(region, storage, 0, "root"))
-    machine.hear(SetDataPolicy(DataPolicy(day_permille=day_permille), 0, "root"))
+    machine.hear(SetDataPolicy(DataPolicy(day_permille=day_permille, day_bytes_min=0), 0, "root"))
     return machine
 
 

@@ -1,0 +1,107 @@
+"""What operators set of data beside the datasets: storage of regions, links between them, and the policy."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from bus.port import Bus
+from core.messages.base import Message
+from core.messages.data import (
+    DataSettingAnswered,
+    DataSettingsShown,
+    SetDataPolicy,
+    SetLink,
+    SetStorage,
+    ShowDataSettings,
+)
+from core.nouns.data import UNSTATED, DataPolicy
+from core.nouns.ids import RegionName
+from mizzen.actions.workloads import TRIES_MAX, before_try
+from mizzen.connect.plane import ask, ask_on_revision, submitter
+from mizzen.jobs.values import Unreadable, bytes_of, decimal_of
+from mizzen.terminal.output import MISUSED, CommandError
+
+NONE = "none"
+"""In place of an amount of storage: nobody says how much there is."""
+
+
+async def settings_of(bus: Bus) -> DataSettingsShown:
+    """Return all that is set. Raises CommandError."""
+    return await ask(bus, ShowDataSettings(), DataSettingsShown)
+
+
+async def set_storage(bus: Bus, region: str, amount: str) -> DataSettingsShown:
+    """State how many bytes of datasets a region may hold. Raises CommandError."""
+    size = UNSTATED if amount == NONE else size_of(amount, "size")
+    where = RegionName(region)
+
+    def message(shown: DataSettingsShown) -> Message:
+        newest = next((one.revision for one in shown.storage if one.region == where), 0)
+        return SetStorage(where, size, newest, submitter())
+
+    return await _set(bus, message)
+
+
+async def set_link(bus: Bus, source: str, target: str, rate: str) -> DataSettingsShown:
+    """State how fast copies may go from one region to another. Raises CommandError."""
+    count = size_of(rate.removesuffix("/s"), "rate")
+    ends = RegionName(source), RegionName(target)
+
+    def message(shown: DataSettingsShown) -> Message:
+        newest = next((one.revision for one in shown.links if (one.source, one.target) == ends), 0)
+        return SetLink(*ends, count, newest, submitter())
+
+    return await _set(bus, message)
+
+
+async def set_policy(bus: Bus, wish: Callable[[DataPolicy], DataPolicy]) -> DataSettingsShown:
+    """Set the fields of the policy that the wish changes. Raises CommandError."""
+    return await _set(
+        bus, lambda shown: SetDataPolicy(wish(shown.policy), shown.policy_revision, submitter())
+    )
+
+
+def wish_of(
+    *, automatic: str, per_day: str, at_least: str, extra: str, disaster: str
+) -> Callable[[DataPolicy], DataPolicy] | None:
+    """Return what the options make of a policy; None: they name nothing. Raises CommandError."""
+    fields: dict[str, bool | int] = {}
+    for name, text, field in (
+        ("automatic", automatic, "is_automatic"),
+        ("disaster", disaster, "has_disaster_copies"),
+    ):
+        if text and text not in ("on", "off"):
+            raise CommandError(f"{name}: {text[:80]} is neither on nor off", MISUSED)
+        if text:
+            fields[field] = text == "on"
+    for name, text, field in (("per_day", per_day, "day_permille"), ("extra", extra, "extra_permille")):
+        if text:
+            fields[field] = _permille(name, text)
+    if at_least:
+        fields["day_bytes_min"] = size_of(at_least, "at_least")
+    return (lambda policy: replace(policy, **fields)) if fields else None
+
+
+def size_of(text: str, field: str) -> int:
+    """Return an amount of bytes. Raises CommandError."""
+    try:
+        return bytes_of(text)
+    except Unreadable as error:
+        raise CommandError(f"{field}: {error}", MISUSED) from error
+
+
+def _permille(name: str, text: str) -> int:
+    """Return a percentage in thousandths. Raises CommandError."""
+    try:
+        return int(10 * decimal_of(text.removesuffix("%").strip(), 1))
+    except Unreadable as error:
+        raise CommandError(f"{name}: {error}", MISUSED) from error
+
+
+async def _set(bus: Bus, message: Callable[[DataSettingsShown], Message]) -> DataSettingsShown:
+    """Record a setting on what is set now; once more when somebody else was quicker. Raises CommandError."""
+    for number in range(TRIES_MAX):
+        await before_try(number)
+        if await ask_on_revision(bus, message(await settings_of(bus)), DataSettingAnswered) is not None:
+            return await settings_of(bus)
+    raise CommandError("others set this all the time; try again in a moment")
