@@ -21,7 +21,10 @@ from runtime.fleet_file import RegionSpec
 from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
 from scenarios.faults.agents_set import AgentsSet
+from scenarios.faults.copy_corrupt import CopyCorrupt
 from scenarios.faults.crash import Crash
+from scenarios.faults.data_disk_full import DataDiskFull
+from scenarios.faults.data_link import DataLink
 from scenarios.faults.dataset_set import DatasetSet
 from scenarios.faults.move_storm import MoveStorm
 from scenarios.faults.partition import Partition
@@ -89,6 +92,8 @@ VIEW_SET_SHARE = 0.5
 """Of these, those in which operators change it."""
 ROUND_SECONDS = (10.0, 20.0, 30.0, 60.0)
 """Rounds are as short as all other spans here."""
+OF_DATA = (CopyCorrupt, DataDiskFull, DataLink)
+"""Of fleets whose regions have data services; the swarm draws none."""
 OF_SOME = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm, RoundCrash, AgentsSet)
 """What needs a load or fleet of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
 TIGHT_SHARE = 0.7
@@ -119,7 +124,9 @@ def _draw_plain(seed: int) -> ScenarioSpec:
     dice = random.Random(f"swarm/{seed}")
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
-    kinds = {name: kind for name, kind in parts_in("faults", Fault).items() if kind not in OF_SOME}
+    kinds = {
+        name: kind for name, kind in parts_in("faults", Fault).items() if kind not in (*OF_SOME, *OF_DATA)
+    }
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)
     if dice.random() < LATE_SHARE and late not in names:
