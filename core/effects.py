@@ -1,17 +1,27 @@
 """Deeds that components ask of their hosts. Each is done by runtime/, and comes back as a message."""
 
+from msgspec import Struct
+
 from core.component import Effect
 from core.messages.auditor import FoundViolation
 from core.messages.workers import PrepareTasks
 from core.nouns.ids import DatasetName, RegionName, ShareKey
-from core.pricing.problem import PricingProblem
-from core.sharing.asked import AskedShares
 
 
-class SolveShares(Effect, frozen=True):
-    """Find the shares of shared pools. Comes back as `SharesSolved` or `SharesUnsolved`."""
+class Solve(Effect, frozen=True):
+    """Solve one of the planner's problems in a process of its own. Comes back as `Solved` or `Unsolved`.
 
-    asked: AskedShares
+    Of one key of a concern the newest problem counts. No concern waits for another.
+    """
+
+    concern: str
+    """Name of one of the planner's concerns (components/planner/concerns/)."""
+    key: str
+    """Part of the concern that is solved by itself, for example a region."""
+    revision: int
+    """Revision of the recorded answer that is to be replaced."""
+    problem: Struct
+    """Equal problems are the same problem, so a problem holds no arrays: a decision that asks for one is compared."""
 
 
 class FindTasks(Effect, frozen=True):
@@ -75,15 +85,6 @@ class LookAtNodes(Effect, frozen=True):
     """Check these nodes. Comes back as `NodesLooked`."""
 
     nodes: tuple[int, ...]
-
-
-class SolvePrices(Effect, frozen=True):
-    """Find what room in a region is worth. Comes back as `PricesSolved` or `PricesUnsolved`."""
-
-    region: RegionName
-    revision: int
-    """Of the prices that are to be replaced."""
-    problem: PricingProblem
 
 
 class KeepViolations(Effect, frozen=True):

@@ -1,72 +1,137 @@
-"""The state of a planner: the followed images, and the requests under way."""
+"""The state of a planner: the followed images, and for each concern the rows of its keys.
+
+A key is a part of a concern that is solved by itself, for example a region. A row is idle; or its problem is being solved; or its
+command is being said; or the last attempt failed, and another follows.
+"""
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from core.agenda import Agenda
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
-from core.messages.prices import SetPrices
-from core.messages.sharing import SetShares
+from core.messages.base import Message
 from core.nouns.ids import RegionName
-from core.nouns.instant import Instant
-from core.nouns.solved_from import SolvedFrom
-
-OF_QUEUE = ("demand", "history", "sharing", "tenants")
-"""Sections of the queue's image that a planner follows."""
+from core.nouns.instant import Instant, Nanoseconds, after
 
 
-class SolveBegun(Note, frozen=True):
-    """The solver was asked."""
+class Pace(Struct, frozen=True):
+    """How soon and how often a concern acts."""
 
-    region: RegionName
+    solve: Nanoseconds
+    """From the request until the solver counts as failed."""
+    retry: Nanoseconds
+    """From the first failure until the next look; doubled with each failure in a row."""
+    retry_max: Nanoseconds
+    said_max: int
+    """Times that a command is said which is not recorded."""
+    settle: Nanoseconds = Nanoseconds(0)
+    """From a change until the look: changes that come meanwhile are part of it."""
+    between: Nanoseconds = Nanoseconds(0)
+    """The least time from one look to the next that a change makes due."""
+
+
+class Problem(Struct, frozen=True):
+    """A problem to solve, because the recorded answer is old."""
+
     revision: int
-    """Revision of the prices to be replaced."""
-    solved_from: SolvedFrom
+    """Revision of the recorded answer."""
+    problem: Struct
+    """As in `Solve`."""
+    basis: Struct
+    """Values that the command names beside the answer, for example how far the logs were read."""
 
 
-class RegionRow(Struct):
-    """The state of one region's prices: being solved, being sent, or failed."""
+class Row(Struct, frozen=True):
+    """The state of one key."""
 
-    solving: SolveBegun | None = None
-    command: SetPrices | None = None
+    solving: Problem | None = None
+    command: tuple[Message, ...] = ()
+    """Messages that are said together, until the log shows the answer."""
     said: int = 0
-    """Number of times that the command was sent."""
-    failures: int = 0
-    """Failures in a row."""
-    looked_at: Instant | None = None
-
-
-class SharesRow(Struct):
-    """The state of the shares: being solved, being sent, or failed."""
-
-    solving: int = -1
-    """Revision of the shares to be replaced while the solver works; -1: it does not."""
-    sequence: int = 0
-    """Of the queue's log, when it was asked."""
-    policy: str = ""
-    """By which it solves."""
-    command: SetShares | None = None
-    said: int = 0
-    """Number of times that the command was sent."""
+    """Number of times that the command was said."""
     failures: int = 0
     """Failures in a row."""
     why: str = ""
-    """Of the newest of these."""
-    look_at: Instant | None = None
-    """Time of the next look."""
+    """Reason of the newest failure, a sentence."""
+    looked_at: Instant | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether the solver works on the key, or its command is being said."""
+        return self.solving is not None or bool(self.command)
+
+
+class RowChanged(Note, frozen=True):
+    """A look at a key, or an answer, led to this row."""
+
+    concern: str
+    key: str
+    row: Row
+    look_at: Instant | None
+    """Time of the next look, as in `Rows.put`."""
+    has_solver: bool = True
+
+
+class RegionSilent(Note, frozen=True):
+    """A region's log fell silent, or is heard again."""
+
+    region: RegionName
+    is_silent: bool
+
+
+class Rows:
+    """The keys of one concern, and when each is looked at next. Only folds change rows."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self.by_key: dict[str, Row] = {}
+        self.looks: Agenda[str] = Agenda()
+        self.has_solver = True
+        """False once a solver is known to be missing: then no key is looked at in this life of the planner."""
+
+    def begin(self, key: str, at: Instant) -> None:
+        """Forget the past of a key, or add the key, and look at once: the log of its answers may have another history."""
+        self.put(key, Row(), at)
+
+    def moved(self, key: str, at: Instant) -> None:
+        """Schedule a look, because an input of the key changed. A key under way, or waiting after a failure, has its look already."""
+        row = self.by_key.setdefault(key, Row())
+        if row.is_under_way or row.failures:
+            return
+        soon = after(at, self.pace.settle)
+        if row.looked_at is not None:
+            soon = max(soon, after(row.looked_at, self.pace.between))
+        known = self.looks.at(key)
+        self.put(key, row, soon if known is None else min(known, soon))
+
+    def recorded(self, key: str) -> None:
+        """Forget the request and the failures of a key: its log shows an answer, this planner's or another's."""
+        self.put(key, Row(looked_at=self.by_key[key].looked_at), None)
+
+    def forgive(self, key: str) -> None:
+        """Forget the failures of a key that waits to try again: they were of another setting."""
+        if self.by_key[key].failures and not self.by_key[key].is_under_way:
+            self.recorded(key)
+
+    def put(self, key: str, row: Row, look_at: Instant | None) -> None:
+        """Set the row of a key, and the time of its next look; None: at the next change."""
+        self.by_key[key] = row
+        self.looks.drop(key)
+        if look_at is not None and self.has_solver:
+            self.looks.put(key, look_at)
 
 
 class PlannerState:
-    """Submitted demand, shared pools, each region's capacity and prices, and the requests under way."""
+    """The images that all concerns follow, and the rows of each concern."""
 
-    def __init__(self) -> None:
-        self.queue = GlobalImage.empty(OF_QUEUE)
+    def __init__(self, of_queue: tuple[str, ...], paces: Mapping[str, Pace]) -> None:
+        """`of_queue` names the sections of the queue's image, `paces` the concerns."""
+        self.queue = GlobalImage.empty(of_queue)
         self.queue_sequence = 0
         self.regions: dict[RegionName, RegionImage] = {}
         self.sequences: dict[RegionName, int] = {}
-        self.rows: dict[RegionName, RegionRow] = {}
-        self.looks: Agenda[RegionName] = Agenda()
-        self.shares = SharesRow()
         self.silent: dict[RegionName, bool] = {}
-        """Regions whose logs fell silent: their GPUs are in no solve until they are heard again."""
-        self.has_solver = True
+        """Whether a region's log is silent; a region whose log never was is missing."""
+        self.rows = {name: Rows(pace) for name, pace in paces.items()}

@@ -1,6 +1,6 @@
 """How shared pools are set, and how their shares come: an operator names a policy, a planner has it solved and tells the queue."""
 
-from core.messages.base import Answer, Message, Notice
+from core.messages.base import Answer, Message
 from core.nouns.instant import Nanoseconds
 from core.nouns.sharing import PoolShares, SharingSettings
 
@@ -19,23 +19,6 @@ class PolicyAnswered(Answer, frozen=True, tag="policy-answered"):
 
     settings: SharingSettings
     revision: int
-
-
-class SharesSolved(Notice, frozen=True, tag="shares-solved"):
-    """The solver's answer to the planner that asked it."""
-
-    shares: PoolShares
-    """Their revision is that of the shares that these are to replace."""
-
-
-class SharesUnsolved(Notice, frozen=True, tag="shares-unsolved"):
-    """The solver has no answer."""
-
-    revision: int
-    """Of the shares that were to be replaced."""
-    why: str
-    is_for_good: bool = False
-    """Whether asking it again is of no use: there is no solver in this process."""
 
 
 class SetShares(Message, frozen=True, tag="set-shares"):

@@ -1,4 +1,7 @@
-"""`python -m runtime.planning.worker`: a problem comes in on standard input, and its solution goes out on standard output."""
+"""`python -m runtime.planning.worker CONCERN`: one problem comes in on standard input, and its answer goes out on standard output.
+
+Where there is no answer, the reason goes out instead, and the exit code is `NO_ANSWER`.
+"""
 
 import os
 import signal
@@ -8,34 +11,34 @@ import msgspec
 
 from core.codec import encode
 from core.nouns.instant import SECOND
-from core.nouns.limits import PRICES_SPAN
-from core.nouns.prices import Prices
-from core.pricing.problem import PricingProblem
+from runtime.errors import NotSolved
+from runtime.planning.concerns import SOLVERS
 
 NICE = 10
 """Whatever decides comes first."""
+NO_ANSWER = 65
+"""Not the exit code of an interpreter that fails."""
 
 
-def main() -> int:
+def main(concern: str) -> int:
     """Solve one problem. Whoever asked may be gone: nobody then ends this process but itself."""
+    solver, code = SOLVERS[concern], 0
     if hasattr(signal, "alarm"):
-        signal.alarm(PRICES_SPAN // SECOND)
+        signal.alarm(solver.span // SECOND)
     if hasattr(os, "nice"):
         os.nice(NICE)
-    problem = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=PricingProblem)
-    from runtime.solvers.fluid import solve_prices
-
-    sys.stdout.buffer.write(encode(solve_prices(problem.classes, problem.mix, arrivals=problem.arrivals)))
-    return 0
-
-
-def decode_prices(data: bytes) -> Prices | None:
-    """What it wrote; None where that is no solution."""
+    # The answer alone goes out: what a library prints is for people.
+    told = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    problem = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=solver.problem)
     try:
-        return msgspec.msgpack.decode(data, type=Prices)
-    except msgspec.MsgspecError:
-        return None
+        said = encode(solver.solve(problem))
+    except NotSolved as error:
+        code, said = NO_ANSWER, str(error).encode()
+    with told:
+        told.write(said)
+    return code
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The planner: when prices are solved, that the store hears of them, and that a solver that fails changes nothing."""
+"""The planner's concern for prices: when they are solved, that the store hears of them, and that a solver that fails changes nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,8 @@ import pytest
 from core.component import NOTHING
 from core.events.pools import PoolChanged
 from core.events.region import NodesLost
-from core.messages.prices import PricesUnsolved, SetPrices
+from core.messages.prices import SetPrices
+from core.messages.solving import Unsolved
 from core.nouns.ids import GLOBAL_LOG, WorkerName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
@@ -21,6 +22,7 @@ from core.nouns.limits import (
 )
 from core.nouns.pool import PoolSettings
 from core.nouns.solved_from import SolvedFrom
+from core.pricing.problem import PricingProblem
 from core.rules.repricing import next_arrived
 from tests.builders import EU, EU_LOG, joined, opened
 from tests.components.support.machine import Machine
@@ -42,7 +44,8 @@ def test_prices_are_solved_when_enough_was_asked_for(start: Start) -> None:
     planning = Planning(start)
     assert [] == planning.ask_for(FIRST - 1)
     (asked,) = planning.ask_for(FIRST)
-    assert (EU, 0) == (asked.region, asked.revision)
+    assert (EU, 0) == (asked.key, asked.revision)
+    assert isinstance(asked.problem, PricingProblem)
     assert (FIRST, 64_000) == (asked.problem.arrivals, asked.problem.gpu_milli)
 
 
@@ -87,9 +90,10 @@ def test_prices_that_others_set_meanwhile_stand(start: Start) -> None:
     """A solution for older ones is dropped, whether it was said already or is still to come."""
     planning = Planning(start)
     planning.ask_for(FIRST)
-    late = planning.machine.state.rows[EU].solving
+    late = planning.row.solving
     assert late is not None
-    planning.record(SetPrices(EU, some_prices(1), late.solved_from, "planner"))
+    assert isinstance(late.basis, SolvedFrom)
+    planning.record(SetPrices(EU, some_prices(1), late.basis, "planner"))
     assert NOTHING == planning.answer(revision=0)
     assert [] == said(planning.machine.wait(COMMAND_SAY_AGAIN), SetPrices)
 
@@ -119,7 +123,7 @@ def test_solver_that_fails_is_asked_later_and_later(start: Start) -> None:
     assert 1 == planning.revision
     planning.answer()
     planning.record()
-    assert 0 == planning.machine.state.rows[EU].failures
+    assert 0 == planning.row.failures
 
 
 def test_solver_that_says_nothing_has_failed(start: Start) -> None:
@@ -175,11 +179,11 @@ def test_capacity_that_changed_much_makes_prices_old(start: Start) -> None:
 def test_region_is_looked_at_now_and_then(start: Start) -> None:
     """However much happens in it."""
     planning = Planning(start)
-    looked_at = planning.machine.state.rows[EU].looked_at
+    looked_at = planning.row.looked_at
     for number in range(5):
         planning.machine.fact(EU_LOG, joined(f"w{number + 1}", 100 + number, 1))
         planning.machine.wake()
-    assert looked_at == planning.machine.state.rows[EU].looked_at
+    assert looked_at == planning.row.looked_at
 
 
 def test_region_without_nodes_or_tasks_for_it_has_no_prices(start: Start) -> None:
@@ -188,7 +192,7 @@ def test_region_without_nodes_or_tasks_for_it_has_no_prices(start: Start) -> Non
     planning.machine.fact(EU_LOG, NodesLost(WorkerName("w0"), tuple(range(8))))
     assert [] == planning.ask_for(FIRST)
     planning.machine.fact(GLOBAL_LOG, opened())
-    assert NOTHING == planning.machine.hear(PricesUnsolved(EU, 0, "", is_for_good=True))
+    assert NOTHING == planning.machine.hear(Unsolved("prices", EU, 0, "", is_for_good=True))
 
 
 def test_unused_prices_are_not_solved(start: Start) -> None:

@@ -18,7 +18,7 @@ from components import (
 )
 from components.job_queue.retention import sweep_due
 from components.job_queue.state.auctions import SLOW_FACTOR
-from core.effects import SolveShares
+from components.planner.concerns.shares import ALL_SHARES
 from core.events.agents import AgentsSet
 from core.events.queue import AttemptClosed, CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
@@ -55,7 +55,8 @@ from core.messages.queue import (
 )
 from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion
 from core.messages.reserved_starts import ReserveStart
-from core.messages.sharing import SetPolicy, SetShares, SharesSolved, SharesUnsolved, ShowShares
+from core.messages.sharing import SetPolicy, SetShares, ShowShares
+from core.messages.solving import Solved, Unsolved
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
@@ -104,6 +105,7 @@ from core.nouns.solved_from import SolvedFrom
 from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Kind, Phase
+from core.sharing.asked import AskedShares
 from tests.builders import (
     EU,
     EU_LOG,
@@ -138,7 +140,7 @@ from tests.components.support import placement_store as storing
 from tests.components.support import region_broker as brokering
 from tests.components.support import service as serving
 from tests.components.support.machine import Machine
-from tests.components.support.planner import FIRST, SECOND, Planning, some_prices
+from tests.components.support.planner import FIRST, SECOND, Planning, asked, some_prices
 from tests.components.support.shared_pool import pool_nodes, shared
 from tests.components.support.store_scene import a_service_is_touched, nodes_are_worked_on
 from tests.components.support.task_control import Pair, a_service
@@ -459,17 +461,19 @@ def shares_are_solved(machine: Machine[Any]) -> None:
     """They are told to the queue again and recorded, found to be new at the next look, and the solver fails; the region falls silent."""
     machine.fact(EU_LOG, pool_nodes(first=100))
     machine.fact(GLOBAL_LOG, submitted(77, spec=shared(77)))
-    (asked,) = [one for one in machine.wait(SHARES_LOOK).effects if isinstance(one, SolveShares)]
-    ask = asked.asked
-    machine.hear(SharesSolved(PoolShares(ask.revision, ask.columns, ask.gpus, changes=ask.changes)))
+    (effect,) = asked(machine, "shares", SHARES_LOOK)
+    ask = effect.problem
+    assert isinstance(ask, AskedShares)
+    shares = PoolShares(ask.revision, ask.columns, ask.gpus, changes=ask.changes)
+    machine.hear(Solved("shares", ALL_SHARES, ask.revision, shares))
     machine.wait(COMMAND_SAY_AGAIN)
     machine.hear(ShowShares())
-    command = machine.state.shares.command
+    (command,) = machine.state.rows["shares"].by_key[ALL_SHARES].command
     machine.fact(GLOBAL_LOG, SharesSet(command.shares, policy=command.policy, sequence=command.sequence))
     machine.wait(SHARES_LOOK)
     machine.fact(GLOBAL_LOG, submitted(78, spec=shared(78)))
     machine.wait(SHARES_LOOK)
-    machine.hear(SharesUnsolved(ask.revision + 1, "it is infeasible"))
+    machine.hear(Unsolved("shares", ALL_SHARES, ask.revision + 1, "it is infeasible"))
     machine.hear(LogSilent(EU_LOG))
     machine.hear(LogHeard(EU_LOG))
 
