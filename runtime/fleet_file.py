@@ -14,6 +14,7 @@ A region is this machine, which runs programs, or nodes that are emulated. Every
 known is refused by its name.
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ class DataSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a region keeps datasets, and how they come there."""
 
     directory: Annotated[str, Meta(min_length=1)]
-    """Absolute, or beside the fleet file: each dataset is a file or a directory in it."""
+    """An absolute path, for processes of the region run in directories of their own: each dataset is a file or a directory in it."""
     copy: str = ""
     """A command with `{source}`, `{target}` and `{rate}` (bytes a second); empty: Mizzen copies by itself."""
 
@@ -132,20 +133,11 @@ def load_plan(path: Path) -> Plan:
         file = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), FleetFile)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise FleetFileError(f"{path}: {error}") from error
-    regions: dict[str, RegionSpec] = {}
     for name, spec in file.regions.items():
         problem = spec.problem()
         if problem:
             raise FleetFileError(f"{path}: {problem} - at `$.regions.{name}`")
-        regions[name] = _beside(spec, path.absolute().parent)
-    return plan_of_file(replace(file, regions=regions))
-
-
-def _beside(spec: RegionSpec, directory: Path) -> RegionSpec:
-    """Return a region whose data directory is absolute."""
-    if not isinstance(spec.data, DataSpec):
-        return spec
-    return replace(spec, data=replace(spec.data, directory=str(directory / spec.data.directory)))
+    return plan_of_file(file)
 
 
 def plan_of_file(file: FleetFile) -> Plan:
@@ -233,8 +225,14 @@ def _data(spec: RegionSpec) -> DataPlan | None:
 
 
 def _problems_of_data(data: DataSpec) -> dict[str, str]:
+    if not Path(data.directory).is_absolute():
+        return {"data": f"its `directory` {data.directory} is no absolute path"}
     if not data.copy:
         return {}
+    try:
+        shlex.split(data.copy)
+    except ValueError as error:
+        return {"data": f"its `copy` cannot be read as a command: {error}"}
     missing = [name for name in ("{source}", "{target}") if name not in data.copy]
     return {"data": f"its `copy` does not say where {' and '.join(missing)} go"} if missing else {}
 

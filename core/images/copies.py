@@ -21,6 +21,9 @@ from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.limits import COPY_FAILURES_KEPT_MAX
 
+NO_FAILURES = (CopyFailure.SIZE_DIFFERS, CopyFailure.DATASET_CHANGED, CopyFailure.REGION_ABANDONED)
+"""Ends of orders that another order does not meet again."""
+
 
 class PlanRow(Struct):
     """The newest plan."""
@@ -160,7 +163,7 @@ class Copies(Section):
         order = self.orders.pop(event.copy, None)
         if order is not None and day_of(order.ordered_at) == self.day:
             self.day_bytes = max(0, self.day_bytes - max(0, order.bytes - event.moved))
-        if event.reason in (CopyFailure.DATASET_CHANGED, CopyFailure.REGION_ABANDONED):
+        if event.reason in NO_FAILURES:
             return
         key = copy_key(event.dataset, event.target)
         known = self.failures.pop(key, None) or FailedCopies()

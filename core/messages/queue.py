@@ -5,6 +5,7 @@ from msgspec import Struct
 from core.estimating.bands import StartEstimate
 from core.estimating.prediction import PredictedBy
 from core.messages.base import Answer, Message, Refused
+from core.messages.copies import FailedCopy, ListedCopy
 from core.nouns.ids import AgentName, DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
@@ -363,6 +364,10 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """The start that it was promised, while it is pending."""
     gathered_in: str = ""
     """The region in which room is gathered for it, since it has waited over quota for long."""
+    copies: tuple[ListedCopy, ...] = ()
+    """Copies under way of the datasets that it reads, while it is pending."""
+    failed_copies: tuple[FailedCopy, ...] = ()
+    """Copies of these that failed, and were not made since."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

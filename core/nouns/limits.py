@@ -513,6 +513,8 @@ LINK_COPIES_MAX = 4
 """Copies over one link at a time, each with an equal part of its rate. The last is for copies that work waits for."""
 COPY_TRIES_MAX = 3
 """Times that a copy is tried in a row before it is left for `COPY_RETRY`."""
+COPY_TRY_AGAIN: Nanoseconds = seconds(10)
+"""Before a copy that failed is tried a second time, and twice as long before the third."""
 COPY_RETRY: Nanoseconds = seconds(3600)
 """After which a copy that failed `COPY_TRIES_MAX` times is tried again; doubled with each further failure."""
 COPY_RETRY_MAX: Nanoseconds = seconds(24 * 3600)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
-from runtime.wiring import Unit, units_of
+from runtime.wiring import DataPlan, Unit, units_of
 
 FLEET = """
 fleet: lab
@@ -129,3 +129,39 @@ def test_without_a_file_it_is_this_machine() -> None:
     assert min(group.total.cpu_milli, group.total.memory_bytes) > 0
     agents = [unit for unit in units_of(plan) if unit.role == "allocation_agent"]
     assert [Unit("allocation_agent", plan.regions[0].region, name) for name in ("a0", "a1")] == agents
+
+
+def test_region_keeps_data_as_the_file_says(tmp_path: Path) -> None:
+    """In a directory, by a command or Mizzen's own program; emulated; or not at all, and then there is no data service."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        f"""
+regions:
+  eu: {{nodes: 1, gpu_type: H100, data: {{directory: {tmp_path}, copy: "rsync -a {{source}} {{target}}"}}}}
+  us: {{nodes: 1, gpu_type: H100, data: true}}
+  asia: {{nodes: 1, gpu_type: H100}}
+"""
+    )
+    plan = load_plan(path)
+    assert [DataPlan(str(tmp_path), "rsync -a {source} {target}"), DataPlan(), None] == [
+        region.data for region in plan.regions
+    ]
+    assert ["eu", "us"] == [unit.region for unit in units_of(plan) if unit.role == "data_service"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ("{directory: datasets}", "its `directory` datasets is no absolute path"),
+        ("{directory: /d, copy: 'cp {source}'}", "does not say where {target} go"),
+        ("{directory: /d, copy: 'cp {source} {target} \"'}", "cannot be read as a command"),
+        ("{directory: /d, rate: 5}", "unknown field"),
+    ],
+)
+def test_data_that_cannot_be_kept_is_refused(tmp_path: Path, data: str, problem: str) -> None:
+    """Before anything starts."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text(f"regions: {{eu: {{nodes: 1, gpu_type: H100, data: {data}}}}}")
+    with pytest.raises(FleetFileError) as refused:
+        load_plan(path)
+    assert problem in str(refused.value)

@@ -42,16 +42,6 @@ class CopyQueries:
         message = envelope.message
         assert isinstance(message, ListCopies)
         copies, now, wanted = state.image.copies, envelope.at, message.dataset
-        failed = (
-            FailedCopy(
-                DatasetName(key.partition(">")[0]),
-                RegionName(key.partition(">")[2]),
-                one.times,
-                one.reason,
-                Nanoseconds(now - one.at),
-            )
-            for key, one in reversed(copies.failures.items())
-        )
         leaving = (
             LeavingCopy(dataset, region, is_cleared)
             for dataset, regions in copies.drops.items()
@@ -61,7 +51,7 @@ class CopyQueries:
         return answered(
             CopiesListed(
                 copies_of(state, (wanted,) if wanted else None, now),
-                tuple(islice((one for one in failed if wanted in ("", one.dataset)), LISTED_MAX)),
+                failures_of(state, (wanted,) if wanted else None, now),
                 tuple(islice(leaving, LISTED_MAX)),
                 len(copies.actions),
                 sum(action.bytes for action in copies.actions.values()),
@@ -152,3 +142,19 @@ def copies_of(
         if datasets is None or order.dataset in datasets
     )
     return tuple(islice(orders, LISTED_MAX))
+
+
+def failures_of(
+    state: QueueState, datasets: tuple[DatasetName, ...] | None, now: Instant
+) -> tuple[FailedCopy, ...]:
+    """Return the copies of these datasets, or of all, that failed and were not made since, the newest first, `LISTED_MAX` at most."""
+    named = (
+        (DatasetName(key.partition(">")[0]), RegionName(key.partition(">")[2]), one)
+        for key, one in reversed(state.image.copies.failures.items())
+    )
+    found = (
+        FailedCopy(dataset, target, one.times, one.reason, Nanoseconds(now - one.at))
+        for dataset, target, one in named
+        if datasets is None or dataset in datasets
+    )
+    return tuple(islice(found, LISTED_MAX))

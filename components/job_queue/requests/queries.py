@@ -6,6 +6,7 @@ Queries change no state. Reasons are computed from the queue's present state, so
 from collections import Counter
 from collections.abc import Callable
 
+from components.job_queue.copies.queries import copies_of, failures_of
 from components.job_queue.ordering import asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.job_queue.quota.drain import excluded, excluded_why, has_turn
 from components.job_queue.requests.blockers import holders_of, kept_for
@@ -263,6 +264,7 @@ class UserAnswers:
         if is_ordered:
             one, asked = asked_now(state, workload, envelope.at)
             shape, jobs, level = asked, narrowed(jobs, asked.types), asked.level
+        data = row.spec.data if row.phase == Phase.PENDING else ()
         request = shape, level, _drained(state, one) if one is not None else None
         explained = WorkloadExplained(
             workload=workload,
@@ -296,6 +298,8 @@ class UserAnswers:
             gathered_in=drain.region
             if is_ordered and drain is not None and has_turn(state, workload)
             else "",
+            copies=copies_of(state, data, envelope.at),
+            failed_copies=failures_of(state, data, envelope.at),
         )
         return answered(explained)
 

@@ -13,7 +13,7 @@ from core.images.datasets import Datasets
 from core.nouns.data import DAY_SECONDS, DataPolicy, PlannedAction
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
-from core.nouns.limits import COPY_RETRY, COPY_RETRY_MAX, COPY_TRIES_MAX, PLAN_PART_BYTES_MAX
+from core.nouns.limits import COPY_RETRY, COPY_RETRY_MAX, COPY_TRIES_MAX, COPY_TRY_AGAIN, PLAN_PART_BYTES_MAX
 
 PLAN_PART = 3, 4
 """Part of a day's bytes that copies of the plan may have; the rest is for copies that work waits for."""
@@ -41,7 +41,7 @@ def fits_day(spent: int, size: int, limit: int, *, is_planned: bool) -> bool:
 
 
 def may_try(copies: Copies, dataset: DatasetName, target: RegionName, now: Instant) -> bool:
-    """Return whether a copy may be tried again after its failures: at once, and after `COPY_TRIES_MAX` in a row later and later."""
+    """Return whether a copy may be tried again after its failures: soon, and after `COPY_TRIES_MAX` in a row later and later."""
     known = copies.failures.get(copy_key(dataset, target))
     return known is None or now >= tried_again_at(known)
 
@@ -49,7 +49,7 @@ def may_try(copies: Copies, dataset: DatasetName, target: RegionName, now: Insta
 def tried_again_at(failed: FailedCopies) -> Instant:
     """Return when a copy that failed is tried again."""
     if failed.times < COPY_TRIES_MAX:
-        return Instant(failed.at)
+        return after(Instant(failed.at), Nanoseconds(COPY_TRY_AGAIN * failed.times))
     wait = min(COPY_RETRY << min(failed.times - COPY_TRIES_MAX, 16), COPY_RETRY_MAX)
     return after(Instant(failed.at), Nanoseconds(wait))
 

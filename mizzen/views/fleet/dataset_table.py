@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
-from core.messages.copies import CopiesListed, DataPlanShown, FailedCopy, ListedCopy
+from core.messages.copies import CopiesListed, DataPlanShown, ListedCopy
 from core.messages.data import DataSettingsShown, ListedDataset
-from core.nouns.data import COPY_FAILURES, UNSTATED, ActionKind, CopyFailure, DataFigures, DataPolicy
+from core.nouns.data import UNSTATED, ActionKind, DataFigures, DataPolicy
 from core.nouns.instant import SECOND
+from mizzen.views.phrases.copy_text import failure_text
 from mizzen.views.phrases.durations import short_text
-from mizzen.views.phrases.text import columns_text
+from mizzen.views.phrases.text import bytes_text, columns_text
 
 COLUMNS = ("DATASET", "SIZE", "HOME", "REGIONS", "READERS", "WAITING", "GPUS")
 RIGHT = ("SIZE", "READERS", "WAITING", "GPUS")
 NOWHERE = "-"
-UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 SHOWN_MAX = 20
 """Steps of a plan in its table."""
 
@@ -111,14 +111,6 @@ def _copy(one: ListedCopy) -> tuple[object, ...]:
     return one.copy, one.dataset, one.source, one.target, bytes_text(one.bytes), done, left, why
 
 
-def failure_text(one: FailedCopy) -> str:
-    """A copy that failed, and why."""
-    known = one.reason in set(CopyFailure)
-    why = COPY_FAILURES[CopyFailure(one.reason)] if known else one.reason
-    times = "once" if one.times == 1 else f"{one.times} times"
-    return f"{one.dataset} to {one.target} failed {times}, {short_text(one.age)} ago ({one.reason}): {why}"
-
-
 def plan_lines(shown: DataPlanShown, width: int | None) -> list[str]:
     """The newest plan, what it gains, and its next steps."""
     if not shown.number:
@@ -158,11 +150,3 @@ def _figures(figures: DataFigures) -> tuple[str, ...]:
         f"{figures.collocation / 10:.1f}%",
         f"{figures.extra_storage / 10:.0f}%",
     )
-
-
-def bytes_text(count: int) -> str:
-    """Bytes in thousands, three digits: `565MB`."""
-    amount, unit = float(count), 0
-    while amount >= 999.5 and unit < len(UNITS) - 1:
-        amount, unit = amount / 1000, unit + 1
-    return f"{amount:.3g}{UNITS[unit]}"

@@ -14,6 +14,9 @@ GIB = 1 << 30
 GAP = "  "
 
 
+BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
+
+
 def time_text(nanoseconds: int) -> str:
     """A span as squeue writes it: `0:07`, `1:02:03`, `2-01:02:03`."""
     seconds = max(0, nanoseconds) // SECOND
@@ -34,6 +37,14 @@ def instant_text(at: int) -> str:
 def gpus_text(gpu_milli: int) -> str:
     """So many devices."""
     return f"{gpu_milli / MILLI:g}"
+
+
+def bytes_text(count: int) -> str:
+    """Bytes in thousands, three digits: `565MB`."""
+    amount, unit = float(count), 0
+    while amount >= 999.5 and unit < len(BYTE_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{amount:.3g}{BYTE_UNITS[unit]}"
 
 
 def amount_text(amount: Amount) -> str:

@@ -9,19 +9,22 @@ from msgspec import Struct
 
 from bus.port import Bus
 from core.events.queue import RankedBid
+from core.messages.copies import ListedCopy
 from core.messages.queue import Holder, RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import SECOND
 from core.nouns.placement import PAPER_PART, SCORE_PARTS, VICTIM_PARTS, Shortage
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 from core.nouns.workload import JobSpec, Kind, Phase, WorkloadSpec
 from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.copy_text import failure_text
 from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.quota_text import held_to_text, level_text, standing_text
 from mizzen.views.phrases.reservation_text import promised_text, unbounded_text
-from mizzen.views.phrases.text import columns_text, gpus_text, instant_text, like_text, nodes_text
+from mizzen.views.phrases.text import bytes_text, columns_text, gpus_text, instant_text, like_text, nodes_text
 from mizzen.views.policies import round_choice as rounds
 from mizzen.views.policies.pool_history import not_in_round
 from mizzen.views.policies.round_choice import NotInRound
@@ -294,6 +297,8 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
         )
     if waiting.promised is not None:
         lines.append(f"{INDENT}its start is reserved: {promised_text(waiting.promised)}")
+    lines += [f"{INDENT}{_copy_text(copy)}" for copy in waiting.copies]
+    lines += [f"{INDENT}the copy of {failure_text(failed)}" for failed in waiting.failed_copies]
     table = columns_text(("REGION", "OUTLOOK", "WHY"), outlook_rows(waiting, spec))
     return [*lines, "", *(f"{INDENT}{line}" for line in table)]
 
@@ -304,6 +309,14 @@ def outlook_rows(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[tuple[s
         (one.region, _outlook_word(one, waiting), _outlook_text(one, waiting.workload, spec))
         for one in waiting.regions
     ]
+
+
+def _copy_text(copy: ListedCopy) -> str:
+    """How far a copy of its data is, and when it will be there."""
+    left = short_text(SECOND * max(0, copy.bytes - copy.moved) // copy.rate)
+    how_far = f"{100 * copy.moved // copy.bytes} % of " if copy.bytes else ""
+    begins = "" if copy.is_hashed else ", once the hash at its source is known"
+    return f"{copy.dataset} is being copied from {copy.source} to {copy.target}: {how_far}{bytes_text(copy.bytes)}, about {left} left{begins}"
 
 
 def _outlook_word(outlook: RegionOutlook, waiting: WorkloadExplained) -> str:

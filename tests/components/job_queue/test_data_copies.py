@@ -34,7 +34,7 @@ from core.messages.data import (
     SetStorage,
     ShowDataSettings,
 )
-from core.messages.queue import CancelWorkload
+from core.messages.queue import CancelWorkload, ExplainWorkload, WorkloadExplained
 from core.messages.regions import AbandonRegion
 from core.nouns.data import UNSTATED, DataPolicy
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
@@ -162,6 +162,25 @@ def test_without_automatic_nothing_is_ordered(start: Start) -> None:
     submit(queue, a_spec(data=[CLICKS]))
     plan(queue, copy(CLICKS, US, EU))
     assert [] == ordered(queue.wait(COPY_LOOK))
+
+
+def test_explain_tells_which_copies_are_under_way(start: Start) -> None:
+    """Of the datasets that the workload reads: where to, how far, how fast."""
+    queue = a_queue_with_data(start, us="A100")
+    place(queue, CLICKS, US)
+    workload = submit(queue, a_spec(data=[CLICKS]))
+    (order,) = ordered(look(queue))
+    queue.hear(ReportCopy(EU, order.copy, GB // 4))
+    told = said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained)
+    assert "no_data" == told.reason
+    assert [(CLICKS, US, EU, GB // 4, GB)] == [
+        (one.dataset, one.source, one.target, one.moved, one.bytes) for one in told.copies
+    ]
+    failed(queue, order, "hash_differs")
+    told = said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained)
+    assert [(CLICKS, EU, 1, "hash_differs")] == [
+        (one.dataset, one.target, one.times, one.reason) for one in told.failed_copies
+    ]
 
 
 # By plan.
@@ -382,7 +401,7 @@ def test_copy_that_fails_is_tried_again_and_after_three_times_later(start: Start
     place(queue, CLICKS, US)
     submit(queue, a_spec(data=[CLICKS]))
     for number in range(3):
-        (order,) = ordered(queue.wait(COPY_LOOK))
+        (order,) = ordered(queue.wait(seconds(30)))
         assert number + 1 == order.copy
         failed(queue, order, "hash_differs")
     listed = said_once(queue.hear(ListCopies()), CopiesListed)
