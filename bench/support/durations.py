@@ -38,6 +38,7 @@ DURATIONS: dict[str, Duration] = {
     "agents_scale": Duration(6, "--scale 0.4", 4),
     "allocation": Duration(500, "--seeds 1 --hours 8", 4),
     "backfill": Duration(4),
+    "balance": Duration(9, "--seeds 1,2", 4),
     "boot": Duration(4),
     "bus": Duration(1),
     "commit": Duration(3),

@@ -1,0 +1,1 @@
+"""Where data lives, for benchmarks: tables, jobs and regions drawn as they were published."""
