@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 
 from components.planner.concerns import CONCERNS
-from components.planner.concerns.shares import ALL_SHARES, Sharing
 from components.planner.loop import Concern, Loop
 from components.planner.state import PlannerState, RegionSilent
-from components.replies import answered
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage
 from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
-from core.messages.sharing import SharesShown, ShowShares
+from core.messages.planning import ShowConcern
 from core.messages.solving import Solved, Unsolved
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant
@@ -24,7 +22,7 @@ class Planner:
     noun = "planner"
     scope: tuple[str, ...] = ()
     keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (Solved, Unsolved, ShowShares, LogSilent, LogHeard)
+    hears: tuple[type[Message], ...] = (Solved, Unsolved, ShowConcern, LogSilent, LogHeard)
 
     def __init__(self, regions: tuple[RegionName, ...], concerns: Sequence[Concern] = CONCERNS) -> None:
         self._loop = Loop(concerns)
@@ -57,9 +55,8 @@ class Planner:
                 return self._loop.answered(state, message, envelope.at)
             case LogSilent() | LogHeard():
                 return _silence(state, message)
-            case ShowShares():
-                status = self._loop.status(state, Sharing.name, ALL_SHARES, envelope.at)
-                return answered(SharesShown(*status))
+            case ShowConcern():
+                return self._loop.status(state, message, envelope.at)
         return NOTHING
 
     def evolve(self, state: PlannerState, fact: Fact) -> PlannerState:

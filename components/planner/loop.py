@@ -9,17 +9,19 @@ Each key of each concern has a row of its own, so no concern waits for another.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from components.planner.state import Pace, PlannerState, Problem, Row, RowChanged, Rows
+from components.replies import answered
 from core.agenda import Agenda
 from core.component import NOTHING, Decision
 from core.effects import Solve
 from core.fact import NO_LOG, Fact
 from core.messages.base import Message
+from core.messages.planning import ConcernShown, ShowConcern
 from core.messages.solving import Solved, Unsolved
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
@@ -27,6 +29,7 @@ from core.nouns.limits import COMMAND_SAY_AGAIN
 
 FAILURES_MAX = 32
 """Failures in a row that are counted; the wait has its own ceiling long before."""
+NEVER = Nanoseconds(-1)
 
 
 class LookAgain(Struct, frozen=True):
@@ -66,16 +69,6 @@ class Concern(Protocol):
 
     def command(self, state: PlannerState, key: str, problem: Problem, answer: Struct) -> Found:
         """Return the command that has an answer recorded."""
-
-
-class ConcernStatus(NamedTuple):
-    """The state of one key, for operators: the fields of `SharesShown`."""
-
-    has_solver: bool
-    is_solving: bool
-    failures: int
-    why: str
-    again_in: Nanoseconds
 
 
 class Loop:
@@ -149,12 +142,16 @@ class Loop:
             found = concern.command(state, key, row.solving, answer.answer)
         return _next(concern, key, row, found, now)
 
-    def status(self, state: PlannerState, concern: str, key: str, now: Instant) -> ConcernStatus:
-        """Return whether a key is solved, and why not."""
-        rows = state.rows[concern]
-        row, look_at = rows.by_key.get(key, Row()), rows.looks.at(key)
-        again_in = Nanoseconds(-1 if look_at is None else max(0, look_at - now))
-        return ConcernStatus(rows.has_solver, row.solving is not None, row.failures, row.why, again_in)
+    def status(self, state: PlannerState, asked: ShowConcern, now: Instant) -> Decision:
+        """Answer whether a key is solved, and why not."""
+        rows = state.rows.get(asked.concern)
+        if rows is None:
+            return answered(ConcernShown(False, False, 0, f"there is no concern {asked.concern}", NEVER))
+        row, look_at = rows.by_key.get(asked.key, Row()), rows.looks.at(asked.key)
+        again_in = NEVER if look_at is None else Nanoseconds(max(0, look_at - now))
+        return answered(
+            ConcernShown(rows.has_solver, row.solving is not None, row.failures, row.why, again_in)
+        )
 
 
 def _next(

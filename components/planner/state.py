@@ -104,7 +104,8 @@ class Rows:
         if row.looked_at is not None:
             soon = max(soon, after(row.looked_at, self.pace.between))
         known = self.looks.at(key)
-        self.put(key, row, soon if known is None else min(known, soon))
+        if known is None or soon < known:
+            self.put(key, row, soon)
 
     def recorded(self, key: str) -> None:
         """Forget the request and the failures of a key: its log shows an answer, this planner's or another's."""

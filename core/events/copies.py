@@ -1,7 +1,7 @@
 """Events of the log `global` about copies of data: the plan, the orders, and what came of them."""
 
 from core.fact import Event
-from core.nouns.data import DataFigures, PlannedAction
+from core.nouns.data import DataBasis, DataFigures, PlannedAction
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 
 
@@ -22,8 +22,8 @@ class DataPlanned(Event, frozen=True, tag="data-planned"):
     """Of this log, up to which the planner had folded it."""
     is_more: bool = False
     """Whether these actions come behind those of the fact before, of the same plan."""
-    is_cut: bool = False
-    """Whether the plan has more actions than are told."""
+    basis: DataBasis = DataBasis()
+    """Told in the first part."""
 
 
 class CopyOrdered(Event, frozen=True, tag="copy-ordered"):
@@ -43,7 +43,7 @@ class CopyOrdered(Event, frozen=True, tag="copy-ordered"):
     hash: str = ""
     """That the copy must have; empty: the source's data service computes it first."""
     is_move: bool = False
-    """Whether the target becomes the home when the copy is made, and the copy in the home before is then dropped."""
+    """Whether the target becomes the home when the copy is made, and the copy in the home before is then dropped, unless it `keeps`."""
     wanted_by: WorkloadId = WorkloadId("")
     """The workload that waits for it; empty: the order is of the plan."""
     level: int = 0
@@ -52,6 +52,8 @@ class CopyOrdered(Event, frozen=True, tag="copy-ordered"):
     """As in the planned action."""
     day_limit: int = 0
     """Bytes that orders of one day may have, at this order."""
+    keeps: bool = False
+    """Whether a move leaves the copy in the home before."""
 
 
 class DatasetHashed(Event, frozen=True, tag="dataset-hashed"):
@@ -95,14 +97,14 @@ class CopyFailed(Event, frozen=True, tag="copy-failed"):
 
 
 class HomeMoved(Event, frozen=True, tag="home-moved"):
-    """The home of a dataset is another region that had a copy already; the old home's copy is to be dropped."""
+    """The home of a dataset is another region that had a copy already."""
 
     about_field = "dataset"
     dataset: DatasetName
     revision: int
     target: RegionName
     left: RegionName
-    """The home before."""
+    """The home before, whose copy is to be dropped; empty: no copy is."""
 
 
 class DropOrdered(Event, frozen=True, tag="drop-ordered"):

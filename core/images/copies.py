@@ -16,7 +16,7 @@ from core.events.copies import (
 from core.events.data import DatasetSet
 from core.fact import Fact
 from core.images.base import Section
-from core.nouns.data import DAY_SECONDS, ActionKind, CopyFailure, DataFigures, PlannedAction
+from core.nouns.data import DAY_SECONDS, ActionKind, CopyFailure, DataBasis, DataFigures, PlannedAction
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.limits import COPY_FAILURES_KEPT_MAX
@@ -39,7 +39,7 @@ class PlanRow(Struct):
     bytes: int = 0
     before: DataFigures = DataFigures()
     after: DataFigures = DataFigures()
-    is_cut: bool = False
+    basis: DataBasis = DataBasis()
 
 
 class CopyRow(Struct):
@@ -57,6 +57,7 @@ class CopyRow(Struct):
     level: int
     gain: int
     ordered_at: int
+    keeps: bool = False
 
 
 class FailedCopies(Struct):
@@ -107,16 +108,27 @@ class Copies(Section):
         """Return the bytes that count in a day, not before the newest order's: a day's limit of them is forgotten with each day."""
         return max(0, self.day_bytes - self.day_limit * max(0, day - self.day))
 
+    def failed_of(self, dataset: DatasetName) -> list[str]:
+        """Return the keys of the dataset's copies that failed."""
+        return [key for key in self.failures if key.startswith(copy_key(dataset, RegionName("")))]
+
     def _planned(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, DataPlanned)
         if not event.is_more:
             self.actions = {}
             self.plan = PlanRow(
-                event.number, fact.at, event.sequence, 0, event.gain, event.bytes, event.before, event.after
+                event.number,
+                fact.at,
+                event.sequence,
+                0,
+                event.gain,
+                event.bytes,
+                event.before,
+                event.after,
+                event.basis,
             )
         self.plan.actions += len(event.actions)
-        self.plan.is_cut = event.is_cut
         for action in event.actions:
             self.actions[action_key(action)] = action
 
@@ -136,6 +148,7 @@ class Copies(Section):
             event.level,
             event.gain,
             fact.at,
+            event.keeps,
         )
         day = day_of(fact.at)
         self.day_bytes = self.spent_on(day) + event.bytes
@@ -175,7 +188,8 @@ class Copies(Section):
         event = fact.event
         assert isinstance(event, HomeMoved)
         self._carried_out(event.dataset, event.target)
-        self._leave(event.dataset, event.left)
+        if event.left:
+            self._leave(event.dataset, event.left)
 
     def _drop_ordered(self, fact: Fact) -> None:
         event = fact.event
@@ -199,13 +213,23 @@ class Copies(Section):
             self.drops.pop(event.dataset, None)
 
     def _dataset_set(self, fact: Fact) -> None:
-        """An operator's word ends what was planned and ordered for the dataset."""
+        """An operator's word ends what was planned and ordered for the dataset, and its failed copies may be tried again at once.
+
+        A deletion that was cleared stands until it is made: the data service is at it, and would delete what an operator says is there.
+        """
         event = fact.event
         assert isinstance(event, DatasetSet)
+        for key in self.failed_of(event.dataset):
+            del self.failures[key]
         self.orders = {
             number: order for number, order in self.orders.items() if order.dataset != event.dataset
         }
+        deleting = {
+            region: True for region, is_cleared in self.drops.get(event.dataset, {}).items() if is_cleared
+        }
         self.drops.pop(event.dataset, None)
+        if deleting:
+            self.drops[event.dataset] = deleting
         for actions in (self.actions, self.to_drop):
             for key in [key for key, action in actions.items() if action.dataset == event.dataset]:
                 del actions[key]

@@ -23,6 +23,8 @@ class DatasetRow(Struct):
     is_pinned: bool = False
     hash: str = ""
     """Empty: unknown."""
+    said: int = 0
+    """The revision of what an operator said of it last."""
     is_measured: bool = False
     """Whether a data service has counted its bytes."""
 
@@ -68,6 +70,7 @@ class Datasets(Section):
             event.size,
             event.is_pinned,
             event.hash,
+            event.revision,
         )
 
     def _hashed(self, fact: Fact) -> None:

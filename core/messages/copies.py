@@ -6,7 +6,7 @@ A data service finds its orders in the queue's log. What its doer does comes bac
 from msgspec import Struct
 
 from core.messages.base import Answer, Message, Notice
-from core.nouns.data import DataFigures, PlannedAction
+from core.nouns.data import DataBasis, DataFigures, PlannedAction
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 
@@ -23,7 +23,7 @@ class SetDataPlan(Message, frozen=True, tag="set-data-plan"):
     bytes: int
     before: DataFigures
     after: DataFigures
-    is_cut: bool = False
+    basis: DataBasis = DataBasis()
     by: str = ""
 
 
@@ -163,7 +163,6 @@ class DataPlanShown(Answer, frozen=True, tag="data-plan-shown"):
     bytes: int
     before: DataFigures
     after: DataFigures
-    is_cut: bool
     left: int
     left_bytes: int
     next: tuple[PlannedAction, ...]

@@ -1,7 +1,6 @@
 """How shared pools are set, and how their shares come: an operator names a policy, a planner has it solved and tells the queue."""
 
 from core.messages.base import Answer, Message
-from core.nouns.instant import Nanoseconds
 from core.nouns.sharing import PoolShares, SharingSettings
 
 
@@ -37,29 +36,9 @@ class SharesAnswered(Answer, frozen=True, tag="shares-answered"):
     revision: int
 
 
-class ShowShares(Message, frozen=True, tag="show-shares"):
-    """Tell whether the planner has shares solved, and why not."""
-
-
-class SharesShown(Answer, frozen=True, tag="shares-shown"):
-    """The state of the planner's loop for shared pools."""
-
-    has_solver: bool
-    """Whether its installation has a solver."""
-    is_solving: bool
-    failures: int
-    """In a row, the newest included; 0: shares were solved last, or never asked for."""
-    why: str
-    """Of the newest failure, a sentence; empty: there was none."""
-    again_in: Nanoseconds
-    """Until it looks again whether shares are to be solved; -1: once something changes."""
-
-
 MESSAGES: tuple[type[Message], ...] = (
     SetPolicy,
     PolicyAnswered,
     SetShares,
     SharesAnswered,
-    ShowShares,
-    SharesShown,
 )

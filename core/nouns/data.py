@@ -36,6 +36,10 @@ BANDS = 3
 HIGH_BAND = BANDS - 1
 
 
+LEVELS = (0, MIDDLE_LEVEL, FRESH_LEVEL)
+"""The lowest level of each band."""
+
+
 def band_of(level: int) -> int:
     """Return the band of a level: 0 for levels up to 2 and work over quota, 1 for 3 and 4, 2 for 5 and 6."""
     return HIGH_BAND if level >= FRESH_LEVEL else int(level >= MIDDLE_LEVEL)
@@ -45,7 +49,7 @@ class ActionKind(StrEnum):
     """One step of a plan."""
 
     MOVE = "move"
-    """The home becomes the target; a copy goes there first unless the target has one, and the old home's copy is dropped at last."""
+    """The home becomes the target; a copy goes there first unless the target has one, and the old home's copy is dropped at last, unless the action keeps it."""
     COPY = "copy"
     """The target gets a copy."""
     DROP = "drop"
@@ -66,7 +70,26 @@ class PlannedAction(Struct, frozen=True, array_like=True):
     gain: int = 0
     """Decrease of the plan's objective, in millionths of what the objective was."""
     level: int = 0
-    """The highest level of the work that reads the dataset."""
+    """The lowest level of the highest band of the work that reads the dataset."""
+    keeps: bool = False
+    """Whether a move leaves the copy in the old home."""
+    revision: int = 0
+    """Of the dataset, from which the action was planned: an operator's later word about it counts more. 0: from whatever is so."""
+
+
+class DataBasis(Struct, frozen=True):
+    """What a plan was made from, as far as another basis calls for another plan. Empty: of no plan."""
+
+    demand: tuple[int, ...] = ()
+    """(parts,) GPU milli wanted by work that reads data, each row of `readings` in the part that a checksum of its key names."""
+    waiting: tuple[int, ...] = ()
+    """(parts,) GPU milli of what of that waits."""
+    supply: tuple[tuple[RegionName, str, int], ...] = ()
+    """Open GPU milli by region and node type."""
+    bytes: int = 0
+    """Of all datasets, one copy of each."""
+    settings: int = 0
+    """Revisions of storage and policy, summed: it grows with each operator's word about them."""
 
 
 class DataFigures(Struct, frozen=True):
@@ -106,7 +129,7 @@ COPY_FAILURES: dict[CopyFailure, str] = {
     CopyFailure.SIZE_DIFFERS: "The dataset is larger than stated; its size is known now, and the copy is ordered again.",
     CopyFailure.SOURCE_MISSING: "The source region does not have the dataset in its directory.",
     CopyFailure.DISK_FULL: "The target's disk is full.",
-    CopyFailure.NO_DIRECTORY: "The region's data directory does not exist, or cannot be written.",
+    CopyFailure.NO_DIRECTORY: "The region's data directory does not exist, cannot be written, or is served by another process.",
     CopyFailure.COMMAND_MISSING: "The command that copies data is not installed.",
     CopyFailure.COMMAND_FAILED: "The command that copies data ended with an error.",
     CopyFailure.COMMAND_SILENT: "The command that copies data wrote nothing for too long, and was ended.",

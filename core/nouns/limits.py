@@ -540,15 +540,21 @@ DATA_LOOK: Nanoseconds = seconds(300)
 """Between two plans for data, at least."""
 DATA_LOOK_MAX: Nanoseconds = seconds(24 * 3600)
 """Between two plans for data, at most."""
+DATA_SETTLE: Nanoseconds = seconds(60)
+"""From a start, or a change, until data is planned: by then what waits was told, and nodes have joined."""
 DATA_MOVED_PERMILLE = 50
-"""Change of demand or supply, in thousandths, from which data is planned anew."""
+"""Change of demand, supply or waits, in thousandths, from which data is planned anew."""
+DATA_BASIS_PARTS = 64
+"""In which demand is compared: rows of `readings` in each, by a checksum."""
 DATA_SPAN: Nanoseconds = seconds(600)
 """For solving it once. A million datasets take three minutes on one core."""
 DATA_RETRY: Nanoseconds = seconds(60)
 DATA_RETRY_MAX: Nanoseconds = seconds(3600)
 DATA_SAID_MAX = 30
 PLAN_ACTIONS_MAX = 5_000
-"""Actions of a plan that the queue is told; when they are carried out, what is left is planned anew."""
+"""Actions of a plan; when they are carried out, what is left is planned anew."""
+PLAN_BYTES_MAX = 640 * 1024
+"""Of all actions of a plan, as they are said to the queue."""
 PLAN_PART_BYTES_MAX = 192 * 1024
 """Of one fact of a plan."""
 

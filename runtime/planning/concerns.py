@@ -9,10 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from core.data_places.asked import AskedData, PlannedData
+from core.data_places.problem import BadDataProblem, checked
 from core.effects import Solve
 from core.messages.solving import Solved, Unsolved
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import PRICES_SPAN, SHARES_SPAN
+from core.nouns.limits import DATA_SPAN, PRICES_SPAN, SHARES_SPAN
 from core.nouns.prices import Prices
 from core.nouns.sharing import PoolShares
 from core.pricing.problem import PricingProblem
@@ -70,8 +72,18 @@ def _solve_shares(asked: AskedShares) -> PoolShares:
     return asked.answer(shares)
 
 
+def _solve_data(asked: AskedData) -> PlannedData:
+    from core.data_places.search import planned
+
+    try:
+        return asked.answer(planned(checked(asked.problem)))
+    except BadDataProblem as error:
+        raise NotSolved(str(error)) from error
+
+
 SOLVERS: dict[str, ConcernSolver] = {
     "prices": ConcernSolver(PricingProblem, Prices, _solve_prices, PRICES_SPAN),
     "shares": ConcernSolver(AskedShares, PoolShares, _solve_shares, SHARES_SPAN),
+    "data": ConcernSolver(AskedData, PlannedData, _solve_data, DATA_SPAN, needs=""),
 }
 """By the name of the concern."""

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 
 from components.planner.component import Planner
-from components.planner.loop import Concern, ConcernStatus, Found, LookAgain, Loop
+from components.planner.loop import Concern, Found, LookAgain, Loop
 from components.planner.state import Pace, PlannerState, Problem, Rows
 from core.component import NOTHING
 from core.effects import Solve
@@ -15,6 +15,7 @@ from core.events.prices import PricesSet
 from core.events.queue import WorkloadSubmitted
 from core.fact import Fact
 from core.messages.base import LogSilent, Message
+from core.messages.planning import ConcernShown, ShowConcern
 from core.messages.solving import Solved, Unsolved
 from core.nouns.ids import GLOBAL_LOG, LogName
 from core.nouns.instant import Instant, Nanoseconds, seconds
@@ -23,7 +24,7 @@ from core.nouns.solved_from import SolvedFrom
 from tests.builders import EU, EU_LOG, submitted
 from tests.components.support.machine import Machine
 from tests.components.support.planner import some_prices
-from tests.matching import said
+from tests.matching import said, said_once
 
 Start = Callable[..., Machine[Any]]  # Any: a planner's state
 KEY = "all"
@@ -98,7 +99,6 @@ class Toys:
 
     def __init__(self, start: Start) -> None:
         concerns: tuple[Concern, ...] = (Toy("one"), Toy("two"))
-        self.loop = Loop(concerns)
         self.machine = start(Planner((EU,), concerns))
         self.machine.wake()
         self._tasks = 0
@@ -117,9 +117,9 @@ class Toys:
         effects = self.machine.wait(span).effects
         return [effect.concern for effect in effects if isinstance(effect, Solve)]
 
-    def status(self, concern: str = "one") -> ConcernStatus:
-        """Of a concern now."""
-        return self.loop.status(self.machine.state, concern, KEY, self.machine.now)
+    def status(self, concern: str = "one") -> ConcernShown:
+        """Of a concern now, as operators are told."""
+        return said_once(self.machine.hear(ShowConcern(concern, KEY)), ConcernShown)
 
     def hear(self, message: Message) -> list[Part]:
         """Return the command that follows."""
@@ -149,7 +149,7 @@ def test_problem_is_solved_once_its_inputs_have_settled(toys: Toys) -> None:
     """A second after a change; both concerns at once."""
     assert [] == toys.wait(Nanoseconds(seconds(1) - 1))
     assert ["one", "two"] == toys.wait(Nanoseconds(1))
-    assert ConcernStatus(True, True, 0, "", seconds(60)) == toys.status()
+    assert ConcernShown(True, True, 0, "", seconds(60)) == toys.status()
 
 
 def test_command_is_said_until_the_log_shows_its_answer(toys: Toys) -> None:
@@ -180,7 +180,7 @@ def test_concern_that_fails_is_tried_later_and_later(toys: Toys) -> None:
     toys.hear(unsolved("two", "it is unbounded"))
     for number, wait in enumerate(RETRIES, start=1):
         toys.hear(unsolved("one"))
-        assert ConcernStatus(True, False, number, "it is infeasible", seconds(wait)) == toys.status()
+        assert ConcernShown(True, False, number, "it is infeasible", seconds(wait)) == toys.status()
         toys.ask_for_one()
         assert "one" not in toys.wait(Nanoseconds(seconds(wait) - 1)), "a change does not make it due earlier"
         assert "one" in toys.wait(Nanoseconds(1))
@@ -231,7 +231,7 @@ def test_concern_without_a_solver_says_so_and_asks_no_more(toys: Toys) -> None:
     """In this life; the other concern has its own solver."""
     toys.wait(seconds(1))
     toys.hear(unsolved("one", "no solver is installed", is_for_good=True))
-    assert ConcernStatus(False, False, 1, "no solver is installed", Nanoseconds(-1)) == toys.status()
+    assert ConcernShown(False, False, 1, "no solver is installed", Nanoseconds(-1)) == toys.status()
     toys.hear(unsolved("two"))
     toys.ask_for_one()
     assert {"two"} == set(toys.wait(seconds(3_600)))

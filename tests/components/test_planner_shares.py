@@ -13,7 +13,8 @@ from core.events.region import CheckpointCommitted, ClaimGranted, NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.events.tenants import EntitlementSet, TenantSet
 from core.messages.base import LogHeard, LogSilent
-from core.messages.sharing import SetShares, SharesShown, ShowShares
+from core.messages.planning import ConcernShown, ShowConcern
+from core.messages.sharing import SetShares
 from core.messages.solving import Solved, Unsolved
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
@@ -185,9 +186,9 @@ def test_without_a_solver_nothing_is_asked(start: Start) -> None:
     assert [] == asked(machine, seconds(3_600))
 
 
-def shown(machine: Machine[Any]) -> SharesShown:
+def shown(machine: Machine[Any]) -> ConcernShown:
     """Return what the planner tells of its solver."""
-    return said_once(machine.hear(ShowShares()), SharesShown)
+    return said_once(machine.hear(ShowConcern("shares")), ConcernShown)
 
 
 def test_reason_of_a_failure_is_told_to_operators(start: Start) -> None:
@@ -196,7 +197,7 @@ def test_reason_of_a_failure_is_told_to_operators(start: Start) -> None:
     (one,) = asked(machine)
     assert (True, 0, "") == (shown(machine).is_solving, shown(machine).failures, shown(machine).why)
     machine.hear(unsolved(one, "w-3: it has 4 GPUs"))
-    assert SharesShown(True, False, 1, "w-3: it has 4 GPUs", SHARES_RETRY) == shown(machine)
+    assert ConcernShown(True, False, 1, "w-3: it has 4 GPUs", SHARES_RETRY) == shown(machine)
     (one,) = asked(machine, SHARES_RETRY)
     assert [] == asked(machine, SHARES_SPAN)
     assert (2, "the solver does not answer") == (shown(machine).failures, shown(machine).why)
@@ -217,7 +218,7 @@ def test_missing_solver_is_told_to_operators(start: Start) -> None:
     machine = a_planner(start)
     (one,) = asked(machine)
     machine.hear(unsolved(one, "no solver is installed", is_for_good=True))
-    assert SharesShown(False, False, 1, "no solver is installed", Nanoseconds(-1)) == shown(machine)
+    assert ConcernShown(False, False, 1, "no solver is installed", Nanoseconds(-1)) == shown(machine)
 
 
 def test_other_policy_is_solved_at_once_after_failures(start: Start) -> None:

@@ -12,8 +12,9 @@ from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
+from core.messages.planning import ConcernShown
 from core.messages.queue import RunTimeTold
-from core.messages.sharing import SetPolicy, SharesShown
+from core.messages.sharing import SetPolicy
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.sharing import (
@@ -162,7 +163,7 @@ def pooled(*events: Any) -> Sharing:  # Any: events
 
 def test_status_tells_how_new_the_shares_are() -> None:
     """From none to a planner's, which grow old; each with what an operator does."""
-    at_rest = SharesShown(True, False, 0, "", seconds(-1))
+    at_rest = ConcernShown(True, False, 0, "", seconds(-1))
     assert "equal part; no planner answers: the fleet file starts one" in shares_problem(pooled(), None)
     equal = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), ISOLATED)
     solving = replace(at_rest, is_solving=True)
@@ -183,18 +184,18 @@ def test_status_tells_how_new_the_shares_are() -> None:
     ("planner", "said"),
     [
         (None, "no planner answers"),
-        (SharesShown(False, False, 1, "", seconds(-1)), "install Mizzen with the extra `planner`"),
+        (ConcernShown(False, False, 1, "", seconds(-1)), "install Mizzen with the extra `planner`"),
         (
-            SharesShown(True, False, 1, "it took longer than 28 s", seconds(15)),
+            ConcernShown(True, False, 1, "it took longer than 28 s", seconds(15)),
             "the planner failed once, and tries again in 0:15: it took longer than 28 s",
         ),
         (
-            SharesShown(True, True, 3, "it gives what there is not: us/V100", seconds(30)),
+            ConcernShown(True, True, 3, "it gives what there is not: us/V100", seconds(30)),
             "the planner failed 3 times in a row: it gives what there is not: us/V100",
         ),
     ],
 )
-def test_status_tells_why_shares_are_not_solved(planner: SharesShown | None, said: str) -> None:
+def test_status_tells_why_shares_are_not_solved(planner: ConcernShown | None, said: str) -> None:
     """A planner or a solver that is missing, slow or wrong: one sentence each, also in JSON."""
     shares = PoolShares(1, (V100,), (1,), (ClassShares(CLASS, ((0, 500_000),)),), "highs", 2)
     sharing = pooled(SharesSet(shares, policy="max_min"), PolicySet(SharingSettings("allox"), 1))

@@ -13,7 +13,7 @@ from components.job_queue.state.queue_state import QueueState
 from core.component import NOTHING, Decision
 from core.events.copies import CopyFailed, CopyOrdered, DropCleared, DropOrdered, HomeMoved
 from core.fact import Event
-from core.images.copies import copy_key
+from core.images.copies import FailedCopies, copy_key
 from core.images.datasets import DatasetRow
 from core.nouns.data import UNSTATED, ActionKind, CopyFailure, PlannedAction
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
@@ -23,6 +23,7 @@ from core.rules.data.copies import day_limit, fits_day, may_try, next_chance, sp
 
 OF_THE_PLAN = WorkloadId("")
 """No workload waits for the copy."""
+NO_REGION = RegionName("")
 
 
 def order_copies(state: QueueState, now: Instant) -> Decision:
@@ -131,10 +132,11 @@ class Ordering:
         elif row.is_pinned or row.home is None or row.home == action.target:
             return
         elif action.target not in row.regions:
-            self._order(action.dataset, action.target, action.level, is_move=True, gain=action.gain)
+            self._order(action.dataset, action.target, action.level, move=action, gain=action.gain)
         elif action.dataset not in self._touched:
             self._touched[action.dataset] = False
-            self.events.append(HomeMoved(action.dataset, row.revision + 1, action.target, row.home))
+            left = NO_REGION if action.keeps else row.home
+            self.events.append(HomeMoved(action.dataset, row.revision + 1, action.target, left))
 
     def _order(
         self,
@@ -143,10 +145,10 @@ class Ordering:
         level: int,
         *,
         workload: WorkloadId = OF_THE_PLAN,
-        is_move: bool = False,
+        move: PlannedAction | None = None,
         gain: int = 0,
     ) -> None:
-        """Order a copy, if that may be made now."""
+        """Order a copy, or a planned move, if that may be made now."""
         row = self._state.image.datasets.rows.get(dataset)
         if row is None or target in row.regions or copy_key(dataset, target) in self._under_way:
             return
@@ -156,7 +158,7 @@ class Ordering:
             return
         if not self._may_store(row, target) or not may_try(self._copies, dataset, target, self._now):
             return
-        source = self._source(row, target, is_urgent=bool(workload))
+        source = self._source(dataset, row, target, is_urgent=bool(workload))
         if source is None:
             return
         order = CopyOrdered(
@@ -167,11 +169,12 @@ class Ordering:
             row.size,
             max(1, self._settings.rate_of(source, target) // LINK_COPIES_MAX),
             row.hash,
-            is_move,
+            move is not None,
             workload,
             level,
             gain,
             self._limit,
+            move is not None and move.keeps,
         )
         self._take(order)
 
@@ -187,8 +190,13 @@ class Ordering:
         capacity = self._settings.storage_of(target)
         return capacity != UNSTATED and self._is_open(target) and self._stored[target] + row.size <= capacity
 
-    def _source(self, row: DatasetRow, target: RegionName, *, is_urgent: bool) -> RegionName | None:
-        """Return the region to copy from: that of the fastest link with a free place, the home among equals."""
+    def _source(
+        self, dataset: DatasetName, row: DatasetRow, target: RegionName, *, is_urgent: bool
+    ) -> RegionName | None:
+        """Return the region to copy from: that of the fastest link with a free place, the home among equals.
+
+        After each failure in a row it is the next one in that order: the files of one region may be gone or damaged.
+        """
         most = LINK_COPIES_MAX if is_urgent else LINK_COPIES_MAX - 1
         free = [
             (-self._settings.rate_of(region, target), region != row.home, region)
@@ -197,7 +205,8 @@ class Ordering:
             and self._settings.rate_of(region, target)
             and self._used[region, target] < most
         ]
-        return min(free)[2] if free else None
+        failures = self._copies.failures.get(copy_key(dataset, target), FailedCopies()).times
+        return sorted(free)[failures % len(free)][2] if free else None
 
     def _is_open(self, region: RegionName) -> bool:
         """Return whether a region has a data service, and is not abandoned."""

@@ -71,7 +71,6 @@ class CopyQueries:
                 plan.bytes,
                 plan.before,
                 plan.after,
-                plan.is_cut,
                 len(left),
                 sum(action.bytes for action in left),
                 tuple(islice(left, LISTED_MAX)),

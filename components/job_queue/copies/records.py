@@ -14,7 +14,7 @@ from core.events.copies import CopyFailed, CopyMade, DataPlanned, DatasetHashed,
 from core.fact import Event
 from core.messages.base import Envelope, Message
 from core.messages.copies import DataPlanAnswered, ReportCopy, ReportDrop, ReportHash, SetDataPlan
-from core.nouns.data import COPY_FAILURES, CopyFailure
+from core.nouns.data import COPY_FAILURES, CopyFailure, DataBasis
 from core.nouns.ids import RegionName
 from core.nouns.limits import PLAN_ACTIONS_MAX
 from core.nouns.reasons import Reason
@@ -42,7 +42,7 @@ class CopyRecords:
         }
 
     def _plan(self, state: QueueState, envelope: Envelope) -> Decision:
-        """Record a plan that follows on the newest one. A repeat is answered again."""
+        """Record a plan that follows on the newest one, without what an operator has said of datasets since. A repeat is answered again."""
         message = envelope.message
         assert isinstance(message, SetDataPlan)
         number = state.image.copies.plan.number
@@ -53,7 +53,11 @@ class CopyRecords:
         if len(message.actions) > PLAN_ACTIONS_MAX:
             return refused(Reason.TOO_LARGE, (f"actions: {PLAN_ACTIONS_MAX} are the most",))
         known = state.image.datasets.rows
-        actions = [action for action in message.actions if action.dataset in known]
+        actions = [
+            action
+            for action in message.actions
+            if action.dataset in known and not 0 < action.revision < known[action.dataset].said
+        ]
         actions.sort(key=lambda action: -action.level)
         events: list[Event] = []
         for part in parts_of(actions):
@@ -67,7 +71,7 @@ class CopyRecords:
                     message.after,
                     message.sequence,
                     is_more=bool(events),
-                    is_cut=message.is_cut,
+                    basis=DataBasis() if events else message.basis,
                 )
             )
         return answered(DataPlanAnswered(message.number), *events)
@@ -85,7 +89,8 @@ class CopyRecords:
             return Decision(events=(_failed(state, message.copy, message.reason, message.moved),))
         row = state.image.datasets.rows[order.dataset]
         is_move = order.is_move and not row.is_pinned
-        left = row.home if is_move and row.home not in (None, order.target) else None
+        leaves = is_move and not order.keeps and row.home != order.target
+        left = row.home if leaves else None
         made = CopyMade(
             message.copy, order.dataset, order.target, row.revision + 1, is_move, left or RegionName("")
         )

@@ -48,7 +48,8 @@ class DataRecords:
     def _set(self, state: QueueState, envelope: Envelope) -> Decision:
         """Set where a dataset is. A repeat is answered again; a refusal names all problems, unknown regions included.
 
-        Without a size or a hash those known stay; a hash that was computed of other content goes with a new size.
+        What is so already is recorded again if copies of the dataset failed, which lets them be tried at once. Without a size or a
+        hash those known stay; a hash that was computed of other content goes with a new size.
         """
         message = envelope.message
         assert isinstance(message, SetDataset)
@@ -72,6 +73,8 @@ class DataRecords:
         told = message.hash or (row.hash if size == row.size else "")
         wanted = (tuple(sorted(message.regions)), message.home, size, message.is_pinned, told)
         is_so = wanted == (row.regions, row.home, row.size, row.is_pinned, row.hash)
+        if is_so and state.image.copies.failed_of(message.dataset):
+            is_so = message.revision != row.revision
         if is_so and row.revision and message.revision in (row.revision, row.revision - 1):
             return answered(DatasetAnswered(message.dataset, row.revision))
         if message.revision != row.revision:

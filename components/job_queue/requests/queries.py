@@ -266,6 +266,11 @@ class UserAnswers:
             shape, jobs, level = asked, narrowed(jobs, asked.types), asked.level
         data = row.spec.data if row.phase == Phase.PENDING else ()
         request = shape, level, _drained(state, one) if one is not None else None
+        outlooks = tuple(
+            _outlook(state, workload, request, region, envelope.at)
+            for region in (self.regions if row.phase == Phase.PENDING else ())
+        )
+        lacking = {one.region for one in outlooks if one.reason == Reason.NO_DATA}
         explained = WorkloadExplained(
             workload=workload,
             name=row.spec.name,
@@ -281,10 +286,7 @@ class UserAnswers:
             rank=state.order.rank(workload) if is_ordered else -1,
             ahead=_ahead(state, workload) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
-            regions=tuple(
-                _outlook(state, workload, request, region, envelope.at)
-                for region in (self.regions if row.phase == Phase.PENDING else ())
-            ),
+            regions=outlooks,
             tenant=row.spec.tenant,
             standing=one.quota_class.text if one is not None else "",
             level=level,
@@ -299,7 +301,9 @@ class UserAnswers:
             if is_ordered and drain is not None and has_turn(state, workload)
             else "",
             copies=copies_of(state, data, envelope.at),
-            failed_copies=failures_of(state, data, envelope.at),
+            failed_copies=tuple(
+                one for one in failures_of(state, data, envelope.at) if one.target in lacking
+            ),
         )
         return answered(explained)
 

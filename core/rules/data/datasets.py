@@ -34,7 +34,9 @@ def problems_of_dataset(said: SetDataset) -> list[str]:
     """Return every problem of an operator's word about a dataset, each with its field."""
     found = []
     if not is_dataset_name(said.dataset):
-        found.append(f"dataset: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+        found.append(
+            f"dataset: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-', a letter or digit first"
+        )
     if len(set(said.regions)) != len(said.regions):
         found.append("regions: one is named twice")
     if said.home is not None and said.home not in said.regions:

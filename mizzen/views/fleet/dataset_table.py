@@ -116,8 +116,7 @@ def plan_lines(shown: DataPlanShown, width: int | None) -> list[str]:
     if not shown.number:
         return ["there is no plan yet"]
     lines = [
-        f"plan {shown.number}: {shown.actions} steps, {bytes_text(shown.bytes)} to copy"
-        + ("; there is more to do than it tells" if shown.is_cut else ""),
+        f"plan {shown.number}: {shown.actions} steps, {bytes_text(shown.bytes)} to copy",
         *columns_text(
             ("", "WORST", "SPREAD", "AT HOME", "WITH GPU", "EXTRA"),
             [("before", *_figures(shown.before)), ("after", *_figures(shown.after))],

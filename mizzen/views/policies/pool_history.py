@@ -10,6 +10,7 @@ from core.events.sharing import RoundBegun
 from core.fact import Fact
 from core.images import GlobalImage
 from core.images.sharing import Sharing
+from core.messages.planning import ConcernShown, ShowConcern
 from core.messages.queue import (
     ExplainWorkload,
     ListWorkloads,
@@ -17,7 +18,6 @@ from core.messages.queue import (
     WorkloadExplained,
     WorkloadsListed,
 )
-from core.messages.sharing import SharesShown, ShowShares
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import READ_FACTS_MAX
@@ -40,7 +40,7 @@ class Seen(Struct):
     at: Instant
     times: dict[WorkloadId, JobTime] = field(default_factory=dict)
     """Of each job that is there."""
-    planner: SharesShown | None = None
+    planner: ConcernShown | None = None
     """What the planner tells of its solver; None: none answers."""
     chosen: ChosenRound | None = None
     """The newest round, where it was asked for and has begun."""
@@ -101,9 +101,9 @@ async def sharing_of(bus: Bus) -> Sharing:
     return image.sharing
 
 
-async def _planner(bus: Bus) -> SharesShown | None:
+async def _planner(bus: Bus) -> ConcernShown | None:
     try:
-        return await ask(bus, ShowShares(), SharesShown)
+        return await ask(bus, ShowConcern("shares"), ConcernShown)
     except CommandError:
         return None
 

@@ -8,8 +8,8 @@ from msgspec import to_builtins
 
 from core.estimating.prediction import PredictedBy
 from core.images.sharing import Measured, SharedClass, Sharing
+from core.messages.planning import ConcernShown
 from core.messages.queue import RunTimeTold
-from core.messages.sharing import SharesShown
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
@@ -41,7 +41,7 @@ def settings_text(settings: SharingSettings) -> str:
     )
 
 
-def shares_problem(sharing: Sharing, planner: SharesShown | None) -> str:
+def shares_problem(sharing: Sharing, planner: ConcernShown | None) -> str:
     """Return why rounds do not go by the newest shares of the policy that is set, or how solving these failed; empty: neither is so.
 
     planner   what the planner told of its solver; None: none answers
@@ -60,7 +60,7 @@ def shares_problem(sharing: Sharing, planner: SharesShown | None) -> str:
     return "; ".join(text for text in (stands, _planner_text(planner)) if text)
 
 
-def _planner_text(planner: SharesShown | None) -> str:
+def _planner_text(planner: ConcernShown | None) -> str:
     if planner is None:
         return "no planner answers: the fleet file starts one with `planner: true`"
     if not planner.has_solver:
@@ -77,7 +77,7 @@ def _planner_text(planner: SharesShown | None) -> str:
 
 
 def status_of(
-    sharing: Sharing, now: Instant, times: Times, planner: SharesShown | None = None
+    sharing: Sharing, now: Instant, times: Times, planner: ConcernShown | None = None
 ) -> dict[str, Any]:
     """Return the state of shared pools as plain tables; times are seconds.
 
@@ -121,7 +121,7 @@ def _parts_told(parts: list[Part]) -> list[dict[str, Any]]:
 
 
 def status_lines(
-    sharing: Sharing, now: Instant, times: Times, planner: SharesShown | None = None
+    sharing: Sharing, now: Instant, times: Times, planner: ConcernShown | None = None
 ) -> list[str]:
     """Return the state of shared pools, and what tenants and classes of jobs received."""
     found = status_of(sharing, now, times, planner)

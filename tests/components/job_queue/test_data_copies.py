@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from components.job_queue.component import JobQueue
 from core.events.copies import (
@@ -15,7 +16,7 @@ from core.events.copies import (
     DropOrdered,
     HomeMoved,
 )
-from core.events.data import DataWaited, WaitingReads
+from core.events.data import DatasetSet, DataWaited, WaitingReads
 from core.messages.base import Refused
 from core.messages.copies import (
     CopiesListed,
@@ -183,6 +184,20 @@ def test_explain_tells_which_copies_are_under_way(start: Start) -> None:
     ]
 
 
+def test_explain_tells_no_failures_of_copies_elsewhere(start: Start) -> None:
+    """To a region without the workload's hardware: no copy there would help it."""
+    queue = a_queue_with_data(start, us="A100", eu="V100")
+    place(queue, CLICKS, US)
+    there = submit(queue, a_spec(replace(a_job(1, 8), gpu_type="V100"), data=[CLICKS]))
+    elsewhere = submit(queue, a_spec(replace(a_job(1, 8), gpu_type="A100"), data=[CLICKS, USERS]))
+    failed(queue, ordered(look(queue))[0], "disk_full")
+    told = {
+        workload: len(said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained).failed_copies)
+        for workload in (there, elsewhere)
+    }
+    assert {there: 1, elsewhere: 0} == told
+
+
 # By plan.
 
 
@@ -216,6 +231,32 @@ def test_home_moves_without_a_copy_where_the_target_has_one(start: Start) -> Non
     assert [HomeMoved(CLICKS, 2, US, EU), DropOrdered(CLICKS, 3, EU), DropCleared(CLICKS, EU)] == found
     assert [DropMade(CLICKS, EU)] == facts(queue.hear(ReportDrop(EU, CLICKS)))
     assert 0 == queue.state.data.stored[EU]
+
+
+@pytest.mark.parametrize("has_copy", [False, True])
+def test_move_that_keeps_leaves_the_old_copy(start: Start, *, has_copy: bool) -> None:
+    """It is the copy outside the home then, whether the target had one before or gets it now."""
+    queue = a_queue_with_data(start)
+    place(queue, CLICKS, US, *([EU] if has_copy else []))
+    plan(queue, replace(move(CLICKS, US, EU), keeps=True))
+    for order in ordered(look(queue)):
+        assert order.is_move
+        made(queue, order)
+    look(queue)
+    row = queue.state.image.datasets.rows[CLICKS]
+    assert (EU, (EU, US)) == (row.home, row.regions)
+    assert not queue.state.image.copies.to_drop
+
+
+def test_action_from_before_an_operators_word_is_left_out(start: Start) -> None:
+    """The plane follows what operators say of a dataset: a plan that was made from something else does not undo that."""
+    queue = a_queue_with_data(start)
+    for name in (CLICKS, VIEWS):
+        place(queue, name, US)
+    place(queue, CLICKS, US, size=2 * GB)
+    of_first_word, of_both = (replace(move(name, US, EU), revision=1) for name in (CLICKS, VIEWS))
+    plan(queue, of_first_word, of_both)
+    assert [VIEWS] == [action.dataset for action in queue.state.image.copies.actions.values()]
 
 
 @pytest.mark.parametrize("region", [EU, US])
@@ -414,6 +455,27 @@ def test_copy_that_fails_is_tried_again_and_after_three_times_later(start: Start
     assert () == said_once(queue.hear(ListCopies()), CopiesListed).failed
 
 
+def test_word_of_an_operator_has_failed_copies_tried_again(start: Start) -> None:
+    """At once, also if nothing else is different; the same message twice is one word, and without failures it changes nothing."""
+    queue = a_queue_with_data(start, us="A100")
+    place(queue, CLICKS, US)
+    submit(queue, a_spec(data=[CLICKS]))
+    for _ in range(3):
+        failed(queue, ordered(queue.wait(seconds(30)))[0], "command_missing")
+    assert [] == ordered(queue.wait(COPY_LOOK))
+    again = SetDataset(
+        CLICKS, (US,), US, queue.state.image.datasets.revision_of(CLICKS), "root", GB, hash=HASH
+    )
+    assert [DatasetSet(CLICKS, 2, (US,), US, "root", GB, hash=HASH)] == facts(queue.hear(again))
+    assert () == said_once(queue.hear(ListCopies()), CopiesListed).failed
+    assert [] == facts(queue.hear(again))
+    made(queue, ordered(look(queue))[0])
+    place(queue, CLICKS, US, EU)
+    revision = queue.state.image.datasets.revision_of(CLICKS)
+    place(queue, CLICKS, US, EU)
+    assert revision == queue.state.image.datasets.revision_of(CLICKS)
+
+
 def test_word_of_an_operator_ends_what_was_ordered(start: Start) -> None:
     """The data service finds its order gone; what it reports of that later changes nothing."""
     queue = a_queue_with_data(start)
@@ -434,6 +496,50 @@ def test_copy_that_is_being_deleted_cannot_be_named_meanwhile(start: Start) -> N
     look(queue)
     refusal = said_once(queue.hear(SetDataset(CLICKS, (EU, US), US, 3)), Refused)
     assert ["regions: the copy in eu is being deleted; name eu when that is done"] == list(refusal.problems)
+
+
+def test_deletion_under_way_outlives_an_operators_word(start: Start) -> None:
+    """The region cannot be named until the deletion is told: what an operator puts there before would be deleted."""
+    queue = a_queue_with_data(start)
+    place(queue, CLICKS, EU, US)
+    plan(queue, drop(CLICKS, US))
+    assert [DropCleared(CLICKS, US)] == cleared(queue.wait(COPY_LOOK))
+    place(queue, CLICKS, EU, size=2 * GB)
+    revision = queue.state.image.datasets.revision_of(CLICKS)
+    assert isinstance(said_once(queue.hear(SetDataset(CLICKS, (EU, US), EU, revision)), Refused), Refused)
+    assert [DropMade(CLICKS, US)] == facts(queue.hear(ReportDrop(US, CLICKS)))
+    assert events(queue.hear(SetDataset(CLICKS, (EU, US), EU, revision)), DatasetSet)
+
+
+def test_deletion_that_is_not_cleared_ends_with_an_operators_word(start: Start) -> None:
+    """Nothing is deleted yet, so the copy is whole and counts again once it is named."""
+    queue = a_queue_with_data(start)
+    place(queue, CLICKS, US, EU)
+    submit(queue, a_spec(data=[CLICKS], regions=[EU]))
+    awarded(queue)
+    plan(queue, drop(CLICKS, EU))
+    assert [DropOrdered(CLICKS, 2, EU)] == events(queue.wait(COPY_LOOK), DropOrdered, DropCleared)
+    place(queue, CLICKS, US, size=2 * GB)
+    place(queue, CLICKS, US, EU, size=2 * GB)
+    assert (EU, US) == queue.state.image.datasets.rows[CLICKS].regions
+    assert {} == queue.state.image.copies.drops
+
+
+def test_copy_that_failed_is_made_from_another_region(start: Start) -> None:
+    """By turns, from the fastest link on: the files of one region may be gone."""
+    asia = RegionName("asia")
+    queue = start(JobQueue((asia, US, EU), (asia, US, EU)))
+    for region in (asia, EU, US):
+        queue.hear(SetStorage(region, 100 * GB, 0, "root"))
+    place(queue, CLICKS, EU, asia)
+    plan(queue, copy(CLICKS, EU, US))
+    sources = []
+    for _ in range(3):
+        plan(queue, copy(CLICKS, EU, US))
+        (order,) = ordered(queue.wait(seconds(30)))
+        sources.append(order.source)
+        failed(queue, order, "source_missing")
+    assert [EU, asia, EU] == sources
 
 
 def test_abandoned_region_ends_its_copies(start: Start) -> None:

@@ -87,11 +87,11 @@ def failed(machine: Machine[Any], order: CopyOrdered, reason: str, moved: int = 
     return machine.hear(ReportCopy(order.target, order.copy, moved, is_over=True, reason=reason))
 
 
-def plan(machine: Machine[Any], *actions: PlannedAction, number: int = 0, is_cut: bool = False) -> Decision:
+def plan(machine: Machine[Any], *actions: PlannedAction, number: int = 0) -> Decision:
     """The planner says a plan, the next one unless another number is given."""
     following = machine.state.image.copies.plan.number + 1
     figures = DataFigures(), DataFigures()
-    said = SetDataPlan(number or following, machine.sequence(GLOBAL_LOG), actions, 10, 20, *figures, is_cut)
+    said = SetDataPlan(number or following, machine.sequence(GLOBAL_LOG), actions, 10, 20, *figures)
     return machine.hear(said)
 
 

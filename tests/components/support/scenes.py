@@ -39,6 +39,7 @@ from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
 from core.messages.data import ListDatasets, SetDataset
 from core.messages.moves import MoveWorkload
 from core.messages.nodes import PlanMaintenance
+from core.messages.planning import ShowConcern
 from core.messages.prices import SetPrices
 from core.messages.queue import (
     CancelWorkload,
@@ -55,7 +56,7 @@ from core.messages.queue import (
 )
 from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion
 from core.messages.reserved_starts import ReserveStart
-from core.messages.sharing import SetPolicy, SetShares, ShowShares
+from core.messages.sharing import SetPolicy, SetShares
 from core.messages.solving import Solved, Unsolved
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
@@ -467,7 +468,7 @@ def shares_are_solved(machine: Machine[Any]) -> None:
     shares = PoolShares(ask.revision, ask.columns, ask.gpus, changes=ask.changes)
     machine.hear(Solved("shares", ALL_SHARES, ask.revision, shares))
     machine.wait(COMMAND_SAY_AGAIN)
-    machine.hear(ShowShares())
+    machine.hear(ShowConcern("shares"))
     (command,) = machine.state.rows["shares"].by_key[ALL_SHARES].command
     machine.fact(GLOBAL_LOG, SharesSet(command.shares, policy=command.policy, sequence=command.sequence))
     machine.wait(SHARES_LOOK)
