@@ -18,7 +18,7 @@ from scenarios.play.simulated import run_simulated
 from scenarios.scenario import ScenarioSpec, read_scenario
 from scenarios.schema.outcome import Outcome
 from scenarios.schema.parts import parts_in
-from scenarios.swarm.draw import OF_DATA
+from scenarios.swarm.data import OF_COPIES
 
 SHARES = {"message_loss": 0.02, "message_delay": 0.02, "message_repeat": 0.02, "message_reorder": 0.02}
 """Of all messages through the whole hour; other faults strike at moments."""
@@ -67,7 +67,7 @@ def _spec(fleet: str, workloads: int, *, hours: float) -> ScenarioSpec:
     """Every fault of the folder; those of messages all the time."""
     faults: list[dict[str, dict[str, Any]]] = []  # Any: as a scenario file has it
     for name, kind in parts_in("faults", Fault).items():
-        if kind is RoundCrash or kind in OF_DATA:
+        if kind is RoundCrash or kind in OF_COPIES:
             continue  # It strikes rounds of a shared pool, or copies of data, and these fleets have none.
         if name in SHARES:
             faults.append({name: {"share": SHARES[name]}})

@@ -1,6 +1,7 @@
 """Trains a small character language model on as many ranks as Mizzen, or nobody, gives it.
 
-The text is what every machine has: the sources of Python's standard library. From the last few characters an
+The text is what every machine has: the sources of Python's standard library; or, with --data NAME, the dataset NAME,
+which Mizzen brought to the region of the job. From the last few characters an
 embedding and one hidden layer guess the next. Each rank draws its batches from its own part of the text, gradients
 are averaged over ranks, and rank 0 keeps the checkpoints. What a batch holds follows from seed, step and rank alone,
 so a resumed run sees what the stopped one would have seen.
@@ -22,7 +23,7 @@ import struct
 import sys
 import sysconfig
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,6 +49,8 @@ ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 UNKNOWN = len(ALPHABET)
 SYMBOLS = UNKNOWN + 1
 TEXT_BYTES_MAX = 600_000
+DATA_BYTES_MAX = 16_000_000
+"""Of a dataset; more of it is not read."""
 RATE = 2e-3
 """Adam's step size. It does not depend on --steps, so a run may be made longer when it is resumed."""
 
@@ -103,7 +106,7 @@ class Trainer(Protocol):
 
 def _train(trainer: Trainer, ranks: Ranks, options: argparse.Namespace) -> int:
     """1. Resume. Then, every step: 2. learn, 3. tell, 4. ask whether to leave, 5. save, and leave together."""
-    text = _text()
+    text = _codes(_dataset(options.data, ranks) if options.data else _sources())
     loss = float("nan")
     first = mizzen.resume_step()
     resumed = mizzen.resume_from()
@@ -151,17 +154,35 @@ def _resume(trainer: Trainer, path: Path, step: int) -> float:
 # -------------------------------------------------------------------------------------- the text
 
 
-def _text() -> Codes:
-    """The first sources of the standard library by name, as numbers of symbols, (characters,)."""
-    sources = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
+def _sources() -> bytes:
+    """The first sources of the standard library, by name."""
+    return _read(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"), TEXT_BYTES_MAX)
+
+
+def _dataset(name: str, ranks: Ranks) -> bytes:
+    """A dataset of this region, a file or a directory of files. Raises OSError where there is none."""
+    path = Path(os.environ["MIZZEN_DATA_DIR"]) / name
+    text = _read((path,) if path.is_file() else path.iterdir(), DATA_BYTES_MAX)
+    if ranks.rank == 0:
+        print(f"data {name}: {len(text)} bytes", flush=True)
+    return text
+
+
+def _read(paths: Iterable[Path], most: int) -> bytes:
+    """The text of these files in the order of their names, up to so many bytes."""
     text = b""
-    for source in sources:
-        text += source.read_bytes()
-        if len(text) >= TEXT_BYTES_MAX:
+    for path in sorted(paths):
+        text += path.read_bytes()
+        if len(text) >= most:
             break
+    return text[:most]
+
+
+def _codes(text: bytes) -> Codes:
+    """A text as numbers of symbols, (characters,)."""
     codes = np.full(256, UNKNOWN, dtype=np.int64)
     codes[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(UNKNOWN)
-    return codes[np.frombuffer(text[:TEXT_BYTES_MAX], dtype=np.uint8)]
+    return codes[np.frombuffer(text, dtype=np.uint8)]
 
 
 def _batch(text: Codes, step: int, ranks: Ranks, options: argparse.Namespace) -> tuple[Codes, Codes]:
@@ -482,6 +503,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--checkpoints", help="their directory, where Mizzen names none", default="checkpoints"
     )
+    parser.add_argument("--data", default="", help="a dataset to read, named in the job file's `data` too")
     parser.add_argument("--backend", choices=("auto", "numpy", "torch"), default="auto")
     return parser.parse_args()
 

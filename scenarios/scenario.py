@@ -82,6 +82,8 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """Who must agree before it is touched: one of the scenario's `controllers`."""
     drain_after_seconds: NotNegative = 0.0
     """After it began to run, and once a checkpoint counts, its nodes are drained, and given back once it has left; 0: never."""
+    once_back: bool = False
+    """It is submitted only once the first job runs again, after the drain or the requeue that this scenario names."""
     pushes_out_after_seconds: NotNegative = 0.0
     """It is submitted only once the first job has run for so long in its newest attempt and has a checkpoint of that, and after it
     has left a drain, if it is to: to push that one out. 0: as `after_seconds` says."""

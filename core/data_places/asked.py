@@ -12,6 +12,9 @@ from core.nouns.quantities import MILLI
 
 KINDS = {MOVE_HOME: ActionKind.MOVE, ADD_COPY: ActionKind.COPY, DROP_COPY: ActionKind.DROP}
 MILLIONTHS = 1_000_000
+COPY_PRICE = 0.02
+"""Chosen: plans five minutes apart, on demand of some tens of workloads, moved the same homes to and fro for gains of less by byte, while a
+daily plan of a large fleet has nearly none (`python -m bench balance`)."""
 
 
 class AskedTable(Struct, frozen=True, array_like=True):
@@ -83,6 +86,7 @@ class AskedData(Struct, frozen=True):
             extra_storage_permille=self.extra_permille,
             disaster_copies=self.has_disaster_copies,
             actions_max=self.actions_max,
+            copy_price=COPY_PRICE,
         )
 
     def answer(self, plan: Plan) -> "PlannedData":

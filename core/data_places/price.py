@@ -4,7 +4,7 @@
     balance       demand of each region, GPU type and level band above 0.8, 0.9, 1 and 1.5 of the supply, by rising slopes
     uncollocated  demand of each job without a region that holds all its tables and has its GPU type
     unprotected   tables without a copy outside their home such that home and copy together have every GPU type of their readers
-    cold          hot tables in regions that should hold them and do not
+    cold          hot and wide tables in regions that should hold them and do not
     storage       bytes above 0.8 of a region's storage or of the most extra copies, and bytes above all of a region's storage
 
 A job's demand counts in each region by the share of its tables that are at home there, so that each table which joins or leaves has a
@@ -17,7 +17,7 @@ Source: MAST (OSDI 2024), section 3.2 and figure 4, whose overload price saturat
 import numpy as np
 from msgspec import Struct
 
-from core.data_places.hot import hot_wanted
+from core.data_places.hot import hot_wanted, wide_wanted
 from core.data_places.problem import UNSTATED, Counts, DataProblem, Flags, Floats, Ints
 
 LOW_BAND = 0.2
@@ -65,7 +65,7 @@ class Prices:
     supply        (regions, types) in the same shares
     partners      (kinds of readers, regions, regions) whether a copy in the last protects a table at home in the other
     unprotected   (tables,) price of a table without a protecting copy
-    cold          (tables, regions) price of a hot table that is not there; 0 where none is wanted
+    cold          (tables, regions) price of a hot or wide table that is not there; 0 where none is wanted
     """
 
     def __init__(self, problem: DataProblem) -> None:
@@ -93,7 +93,7 @@ class Prices:
         value: Floats = 0.5 * (problem.sizes / self.bytes + by_type.sum(axis=1))
         self.unprotected = np.where(is_somewhere & problem.disaster_copies, UNPROTECTED * value, 0.0)
         shares = problem.supply / np.maximum(problem.supply.sum(axis=0), 1e-300)
-        wanted = hot_wanted(problem, by_type) & is_somewhere[:, None]
+        wanted = (hot_wanted(problem, by_type) | wide_wanted(problem)) & is_somewhere[:, None]
         self.cold = np.where(wanted, COLD * (by_type @ shares.T), 0.0)
 
     def balance(self, demand: Floats, supply: Floats) -> Floats:

@@ -69,6 +69,8 @@ class DataProblem(Struct, frozen=True, dict=True):
     """Bytes of the copies of hot tables that are wanted in all regions together, to bytes of all tables."""
     actions_max: int = 100_000
     """Actions of one plan."""
+    copy_price: float = 0.0
+    """Price of copying all bytes once, in shares of all demand: a step must gain more than its bytes cost. It is no part of the objective."""
 
     @cached_property
     def lengths(self) -> Ints:

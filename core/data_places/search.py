@@ -54,7 +54,7 @@ def planned(problem: DataProblem) -> Plan:
     if others >= OTHERS_MIN:
         for first in _first_steps(start)[:others]:
             other = _searched(start, first)
-            if other.placement.objective < best.placement.objective - BETTER:
+            if _price(other) < _price(best) - BETTER:
                 best = other
     return plan_of(start, best.placement, best.steps)
 
@@ -70,6 +70,13 @@ def _searched(start: Placement, first: Tried | None) -> Search:
         found.placement.free_as(start)
     _descend(found)
     return found
+
+
+def _price(search: Search) -> float:
+    """Return the objective and the price of the bytes copied."""
+    placement = search.placement
+    copied = placement.problem.bytes_max - placement.bytes_left
+    return placement.objective + placement.problem.copy_price * copied / placement.prices.bytes
 
 
 def _descend(search: Search) -> None:
@@ -92,6 +99,7 @@ def _steps(placement: Placement, found: Candidates, actions: int) -> Iterator[Tr
     actions   how many there may be
     """
     by_action = placement.problem.bytes_max / max(1, placement.problem.actions_max)
+    by_byte = placement.problem.copy_price / placement.prices.bytes
     cost = np.maximum(found.bytes + by_action * np.diff(found.starts), 1.0)
     queue = _Queue(found.gains / cost)
     while actions > 0 and (index := queue.pop()) is not None:
@@ -99,7 +107,7 @@ def _steps(placement: Placement, found: Candidates, actions: int) -> Iterator[Tr
             continue
         tables = found.members[found.starts[index] : found.starts[index + 1]]
         step = _tried(placement, int(found.kinds[index]), tables, int(found.regions[index]))
-        if step is None or len(step.tables) > actions or not _is_worth_it(step):
+        if step is None or len(step.tables) > actions or not _is_worth_it(step, by_byte):
             continue
         value = step.gain / max(1.0, step.bytes + by_action * len(step.tables))
         if value < queue.first * (1.0 - WORSE) and queue.put_back(index, value):
@@ -138,9 +146,11 @@ class _Queue:
         return tries < TRIES_MAX
 
 
-def _is_worth_it(step: Tried) -> bool:
-    """Return whether the objective falls, or stays while bytes are saved."""
-    return step.gain > GAIN_LEAST or (step.bytes < 0 and step.gain > -GAIN_LEAST)
+def _is_worth_it(step: Tried, by_byte: float) -> bool:
+    """Return whether the objective falls by more than the price of the bytes, or stays while bytes are saved."""
+    if step.bytes < 0:
+        return step.gain > -GAIN_LEAST
+    return step.gain > GAIN_LEAST + by_byte * step.bytes
 
 
 def _tried(placement: Placement, kind: int, tables: Ints, region: int) -> Tried | None:

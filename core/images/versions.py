@@ -127,7 +127,7 @@ VERSIONS = Versions(
         "bc4a2e51df756905",
         "ceac077c834e803e",
         "78ddbff62ff5221e",
-        "4cff6b3592d40566",
+        "c0994ab709625fc9",
     ),
     step=Step(_version_5),
 )

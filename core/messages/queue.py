@@ -308,6 +308,8 @@ class RegionOutlook(Struct, frozen=True):
     """Of work that wants no GPUs: so many CPUs instead."""
     noted: tuple[PastReason, ...] = ()
     """Lasting reasons of the region against the shape, the newest first."""
+    no_copy: str = ""
+    """Why none of the missing datasets is being copied there, one of `CopyObstacle`; empty: they are, or may be at once."""
 
 
 class RunTimeTold(Struct, frozen=True):

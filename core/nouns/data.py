@@ -27,6 +27,8 @@ class DataPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes that copies may have in a day however few all datasets have: a terabyte."""
     has_disaster_copies: bool = True
     """Whether each dataset is to have a copy outside its home."""
+    replan_seconds: int = 300
+    """Between two plans at least, whatever moved meanwhile; from five minutes to a day."""
 
 
 DEFAULT_POLICY = DataPolicy()
@@ -137,3 +139,35 @@ COPY_FAILURES: dict[CopyFailure, str] = {
     CopyFailure.DATASET_CHANGED: "An operator changed the dataset meanwhile.",
 }
 assert set(COPY_FAILURES) == set(CopyFailure)
+
+
+class CopyObstacle(StrEnum):
+    """Why a copy that work waits for is not ordered; `COPY_OBSTACLES` says what each means."""
+
+    NOWHERE = "nowhere"
+    NOT_AUTOMATIC = "not_automatic"
+    NO_SERVICE = "no_data_service"
+    UNSTATED = "storage_unstated"
+    STORAGE_FULL = "storage_full"
+    NO_SOURCE = "no_source"
+    LINK_CLOSED = "link_closed"
+    LINK_BUSY = "link_busy"
+    BEING_DELETED = "being_deleted"
+    TRIED_LATER = "tried_later"
+    DAY_SPENT = "day_spent"
+
+
+COPY_OBSTACLES: dict[CopyObstacle, str] = {
+    CopyObstacle.NOWHERE: "some of that is in no region",
+    CopyObstacle.NOT_AUTOMATIC: "the policy for data says that nothing is copied automatically",
+    CopyObstacle.NO_SERVICE: "the region has no `data` in the fleet file",
+    CopyObstacle.UNSTATED: "no operator stated its storage",
+    CopyObstacle.STORAGE_FULL: "its stated storage is too small for that",
+    CopyObstacle.NO_SOURCE: "no region that has it can send it: none has a data service and is not abandoned",
+    CopyObstacle.LINK_CLOSED: "no link from a region that has it is open",
+    CopyObstacle.LINK_BUSY: "as many copies as there may be are under way on each link",
+    CopyObstacle.BEING_DELETED: "an older copy is being deleted there",
+    CopyObstacle.TRIED_LATER: "the copy failed, and is tried again later",
+    CopyObstacle.DAY_SPENT: "the bytes that copies may have today are used up",
+}
+assert set(COPY_OBSTACLES) == set(CopyObstacle)

@@ -41,7 +41,10 @@ async def place_dataset(bus: Bus, name: DatasetName, word: Word) -> ListedDatase
     size = size_of(word.size, "size") if word.size else 0
     for number in range(TRIES_MAX):
         await before_try(number)
-        revision = next((row.revision for row in await datasets_of(bus) if row.dataset == name), 0)
+        known = {row.dataset: row.revision for row in await datasets_of(bus)}
+        if not regions and name not in known:
+            raise CommandError(f"no operator placed {name}, and no pending work reads it")
+        revision = known.get(name, 0)
         asked = SetDataset(name, regions, home, revision, submitter(), size, word.is_pinned, word.hash)
         if await ask_on_revision(bus, asked, DatasetAnswered) is not None:
             (row,) = [row for row in await datasets_of(bus) if row.dataset == name]

@@ -120,6 +120,9 @@ def policy(
         str, Parameter(help="Bytes of further copies, in percent of all bytes, as in 125.")
     ] = "",
     disaster: Annotated[str, Parameter(help="on or off: a copy of each dataset outside its home.")] = "",
+    replan: Annotated[
+        str, Parameter(help="Time between two plans at least, as in 5m, whatever moved; 1d at most.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Show what the plane may do by itself with data, or set it; what is not named stays."""
@@ -127,7 +130,9 @@ def policy(
     from mizzen.views.fleet.dataset_table import policy_lines
     from mizzen.views.plane_reads import on_plane
 
-    wish = wish_of(automatic=automatic, per_day=per_day, at_least=at_least, extra=extra, disaster=disaster)
+    wish = wish_of(
+        automatic=automatic, per_day=per_day, at_least=at_least, extra=extra, disaster=disaster, replan=replan
+    )
     shown = on_plane(lambda bus, _: settings_of(bus) if wish is None else set_policy(bus, wish))
     _tell_settings(shown, policy_lines(shown), is_json=json)
 
@@ -137,16 +142,16 @@ def plan(*, json: Json = False) -> None:
     """Show the newest plan for data: how data lies before and after, and the next steps."""
     import msgspec
 
-    from core.messages.copies import DataPlanShown, ShowDataPlan
-    from mizzen.connect.plane import ask
+    from mizzen.actions.settings.data import newest_plan
     from mizzen.views.fleet.dataset_table import plan_lines
     from mizzen.views.plane_reads import on_plane
+    from runtime.clock import wall_now
 
-    shown = on_plane(lambda bus, _: ask(bus, ShowDataPlan(), DataPlanShown))
+    shown, planner = on_plane(lambda bus, _: newest_plan(bus))
     if json:
-        tell_json(msgspec.to_builtins(shown))
+        tell_json({**msgspec.to_builtins(shown), "planner": msgspec.to_builtins(planner)})
     else:
-        tell_lines(plan_lines(shown, _width()))
+        tell_lines(plan_lines(shown, planner, wall_now(), _width()))
 
 
 @data.command(name="copies")

@@ -99,7 +99,12 @@ def span_text(span: int) -> str:
 
 
 def bytes_of(text: str) -> int:
-    """`16GiB`, `16GB` or plain bytes. Raises Unreadable; also for `16G`, which means one thing here and another there."""
+    """`16GiB`, `16GB` or plain bytes, of one machine. Raises Unreadable."""
+    return _bytes(text, exact_bytes_of(text))
+
+
+def exact_bytes_of(text: str) -> Decimal:
+    """The same, not rounded and of any amount. Raises Unreadable; also for `16G`, which means one thing here and another there."""
     match = _SIZE.fullmatch(text)
     unit = match[2].lower() if match else ""
     if match is None or unit not in _SIZES:
@@ -109,7 +114,7 @@ def bytes_of(text: str) -> int:
                 f"{shown(text)} can be read in two ways; write {letter}iB (1024s) or {letter}B (1000s)"
             )
         raise Unreadable(f"{shown(text)} is no size; write for example 16GiB, 16GB or 512MiB")
-    return _bytes(text, Decimal(match[1]) * _SIZES[unit])
+    return Decimal(match[1]) * _SIZES[unit]
 
 
 def slurm_bytes_of(text: str) -> int:

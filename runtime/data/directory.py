@@ -3,6 +3,7 @@
     DIRECTORY/DATASET                  a whole dataset, a file or a directory
     DIRECTORY/.incoming/COPY/DATASET   an unfinished copy, by the order's number
     DIRECTORY/.incoming/drop-NUMBER    a tree that is being deleted
+    DIRECTORY/.incoming/made-DATASET   the hash of the copy that was put in the dataset's place
     DIRECTORY/.incoming/.lock          held by the process that serves the directory
 
 A dataset is renamed before it is deleted, so that no part of one is ever found under its name.
@@ -33,6 +34,7 @@ logger = structlog.get_logger()
 INCOMING = ".incoming"
 LOCK = ".lock"
 DROP = "drop-"
+MADE = "made-"
 DELETER = ("-P", "-m", "runtime.data.deleter")
 LOCK_AGAIN_SECONDS = 0.1
 ENTRIES_AT_ONCE = 256
@@ -125,12 +127,20 @@ class DataDirectory:
         """Make the place of an unfinished copy."""
         _make(self.incoming(copy))
 
-    def settle(self, copy: int, name: DatasetName) -> None:
-        """Put a copy, which is whole and durable, in its place. There must be nothing there."""
+    def settle(self, copy: int, name: DatasetName, digest: str) -> None:
+        """Put a copy, which is whole, durable and of this hash, in its place, and note the hash. There must be nothing there."""
         place = self.dataset(name)
         assert not os.path.lexists(place), place
+        self._note_made(name, digest)
         (self.incoming(copy) / name).rename(place)
         self.sync()
+
+    def made(self, name: DatasetName) -> str:
+        """Return the hash of the copy that was last put in a dataset's place and not deleted since; empty: none was."""
+        try:
+            return self._made(name).read_text(encoding="ascii")
+        except (OSError, ValueError):
+            return ""
 
     def sync(self) -> None:
         """Make durable which datasets there are."""
@@ -156,6 +166,7 @@ class DataDirectory:
     async def drop(self, name: DatasetName) -> None:
         """Delete a dataset, if there is one."""
         thrown = self._throw(self.dataset(name))
+        self._made(name).unlink(missing_ok=True)
         if thrown is not None:
             self.sync()
             await self._delete(thrown)
@@ -164,6 +175,18 @@ class DataDirectory:
         """Delete all that was renamed to be deleted, by an earlier process too."""
         for path in [path for path in self._listed() if path.name.startswith(DROP)]:
             await self._delete(path)
+
+    def _made(self, name: DatasetName) -> Path:
+        return self.path / INCOMING / f"{MADE}{name}"
+
+    def _note_made(self, name: DatasetName, digest: str) -> None:
+        """Note a hash durably. One of an older copy is replaced as a whole."""
+        written = self.path / INCOMING / f".{MADE}{name}"
+        with written.open("w", encoding="ascii") as file:
+            file.write(digest)
+            file.flush()
+            os.fsync(file.fileno())
+        written.rename(self._made(name))
 
     def _throw(self, path: Path) -> Path | None:
         if not os.path.lexists(path):

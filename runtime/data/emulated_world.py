@@ -42,6 +42,8 @@ class EmulatedDisk(Struct):
     """Whole datasets; None: deleted here."""
     incoming: dict[int, Partial] = field(default_factory=dict)
     """Unfinished copies, by the order's number."""
+    made: dict[DatasetName, str] = field(default_factory=dict)
+    """Hashes of the datasets that orders brought here, not of those that were put here."""
     is_full: bool = False
 
     def holds(self, dataset: DatasetName) -> bool:
@@ -92,11 +94,20 @@ class DataWorld:
 
     def put(self, region: RegionName, dataset: DatasetName, size: int, hash: str = "") -> None:  # noqa: A002  # as in facts
         """Have a region hold a dataset of so many bytes, as an operator puts files there."""
-        self.disk(region).contents[dataset] = Content(hash or hash_of(dataset), size)
+        disk = self.disk(region)
+        disk.contents[dataset] = Content(hash or hash_of(dataset), size)
+        disk.made.pop(dataset, None)
 
     def take_away(self, region: RegionName, dataset: DatasetName) -> None:
         """Have a region not hold a dataset any more."""
-        self.disk(region).contents[dataset] = None
+        disk = self.disk(region)
+        disk.contents[dataset] = None
+        disk.made.pop(dataset, None)
+
+    def put_back(self, region: RegionName, dataset: DatasetName) -> None:
+        """Have a region hold a dataset again that was deleted there, as an operator puts files back; one that is there stays."""
+        if not self.disk(region).holds(dataset):
+            self.disk(region).contents.pop(dataset, None)
 
     def content(self, region: RegionName, dataset: DatasetName, stated: int | None = None) -> Content | None:
         """Return a dataset that an order says is in a region, of so many bytes; None if it was deleted there."""

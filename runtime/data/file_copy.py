@@ -1,8 +1,11 @@
 """One order of a copy, on real files, from the first look at the disk to the rename.
 
-A copy of which an earlier process did a part is found: a dataset that is in its place is hashed and never touched, and an unfinished copy
-is gone on with. The unfinished copy may be damaged, or the command may be unable to go on with it. So if such a copy fails by its content,
-it is deleted and made anew, once.
+A copy of which an earlier process did a part is found: a dataset that is in its place is hashed, and an unfinished copy is gone on with.
+The unfinished copy may be damaged, or the command may be unable to go on with it. So if such a copy fails by its content, it is deleted
+and made anew, once.
+
+A dataset in its place with another hash than the order's is left alone, unless it is a copy that was made here for an earlier order. While
+an order stands, the log says that the region holds no copy, so nothing reads that one; it is deleted, and the order carried out.
 """
 
 import os
@@ -47,6 +50,8 @@ class FileCopy:
         self.order = order
         self.moved = 0
         """Bytes of the dataset that are in this region."""
+        self._here = ""
+        """Hash of the dataset that was found in its place."""
         self._directory = directory
         self._from = directories.get(order.source)
         self._command = command
@@ -75,9 +80,10 @@ class FileCopy:
         is_resumed = os.path.lexists(self._incoming)
         if is_resumed and not await end_strays(self._mark):
             return CopyFailure.COMMAND_SILENT
-        if os.path.lexists(place):
-            failure = await self._found(place)
-        else:
+        failure = await self._found(place) if os.path.lexists(place) else None
+        if failure is CopyFailure.HASH_DIFFERS and self._is_old_copy():
+            failure = await self._drop_old()
+        if failure is None and not os.path.lexists(place):
             failure = await self._attempt(place)
             if is_resumed and failure in OF_CONTENT:
                 logger.warning("copy_made_anew", copy=order.copy, dataset=order.dataset, reason=failure)
@@ -92,6 +98,20 @@ class FileCopy:
         except OSError as error:
             logger.warning("copy_step_failed", copy=self.order.copy, error=str(error))
             return CopyFailure.DISK_FULL if error.errno in FULL else CopyFailure.COMMAND_FAILED
+
+    def _is_old_copy(self) -> bool:
+        """Return whether the dataset that was found is a copy that was made here."""
+        return bool(self._here) and self._here == self._directory.made(self.order.dataset)
+
+    async def _drop_old(self) -> CopyFailure | None:
+        """Delete the copy that was made for an earlier order."""
+        logger.warning("old_copy_dropped", copy=self.order.copy, dataset=self.order.dataset, hash=self._here)
+        try:
+            await self._directory.drop(self.order.dataset)
+        except OSError as error:
+            logger.warning("copy_step_failed", copy=self.order.copy, error=str(error))
+            return CopyFailure.COMMAND_FAILED
+        return None
 
     # The steps.
 
@@ -164,7 +184,7 @@ class FileCopy:
         """Rename the copy. Files that an operator put there meanwhile stay."""
         if os.path.lexists(place):
             return await self._found(place)
-        self._directory.settle(self.order.copy, self.order.dataset)
+        self._directory.settle(self.order.copy, self.order.dataset, self.order.hash)
         return None
 
     async def _found(self, place: Path) -> CopyFailure | None:
@@ -178,6 +198,7 @@ class FileCopy:
         if isinstance(digest, Digest) and digest.hash == self.order.hash:
             self.moved = digest.bytes
             return None
+        self._here = digest.hash if isinstance(digest, Digest) else ""
         if isinstance(digest, Digest) or digest is CopyFailure.SOURCE_MISSING:
             return CopyFailure.HASH_DIFFERS
         return digest

@@ -60,6 +60,7 @@ def solve_data(problem: DataProblem) -> DataOptimum:
         _unprotected(stated),
         _cold(stated),
         _storage(stated),
+        problem.copy_price * _copied(stated),
     ]
     programme = cvxpy.Problem(cvxpy.Minimize(sum(prices)), stated.rows)
     programme.solve(
@@ -105,10 +106,15 @@ def _bound_bytes(stated: _Stated) -> None:
     for region in np.flatnonzero(prices.stated).tolist():
         room = max(int(used[region]), int(prices.capacity[region])) - int(problem.elsewhere[region])
         stated.rows.append(sizes @ stated.held[:, region] <= room / prices.bytes)
-    added = cvxpy.sum(cvxpy.multiply(sizes[:, None] * ~stated.was_held, stated.held))
-    stated.rows.append(added <= problem.bytes_max / prices.bytes)
+    stated.rows.append(_copied(stated) <= problem.bytes_max / prices.bytes)
     extra = sizes @ np.maximum(stated.was_held.sum(axis=1) - 1, 0)
     stated.rows.append(_extra(stated) <= max(float(extra), prices.extra_max / prices.bytes))
+
+
+def _copied(stated: _Stated) -> cvxpy.Expression:
+    """Return the bytes that are copied, in shares of all bytes."""
+    sizes = stated.problem.sizes / stated.prices.bytes
+    return cvxpy.sum(cvxpy.multiply(sizes[:, None] * ~stated.was_held, stated.held))
 
 
 def _extra(stated: _Stated) -> cvxpy.Expression:

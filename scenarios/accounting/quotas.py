@@ -1,9 +1,10 @@
 """The accounts of quotas: how long work within quota waited for room that work over quota held, and who had to leave for whom.
 
 Kept from facts alone, as somebody outside the plane sees them. Work within quota waits for its room while it has none that is
-free, and would have if work over quota left whole nodes that it could be told to leave: in one region, on open nodes that nobody
-else has a task or a promise on, and whose attempts have run for their tenant's least time. It waits no more once each attempt that
-must leave for it was told to. Who is within quota is worked out anew from the queue's image each time, by the reference scan.
+free, and would have if work over quota left whole nodes that it could be told to leave: in one region that has its data, on open
+nodes that nobody else has a task or a promise on, and whose attempts have run for their tenant's least time. It waits no more once
+each attempt that must leave for it was told to. Who is within quota is worked out anew from the queue's image each time, by the
+reference scan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
 from core.ranking.scan import PendingWork, QuotaClass, scan
+from core.rules.data.datasets import against_data
 from core.rules.quota import level_asked, level_of, may_be_over, narrowed, needs_of, types_of
 
 LOOK_SECONDS = 0.5
@@ -202,8 +204,12 @@ def waiting_for_room(
         if one.quota_class is not QuotaClass.NOMINAL:
             continue
         spec = rows[one.work.workload].spec
+        level = level_asked(spec, tenants)
         for name in sorted(regions):
-            if name in (spec.regions or (name,)) and _takes_over(spec.jobs, nodes[name], fleet):
+            may_run = (
+                name in (spec.regions or (name,)) and against_data(queue.datasets, spec, name, level) is None
+            )
+            if may_run and _takes_over(spec.jobs, nodes[name], fleet):
                 yield one.work.workload
                 break
 

@@ -31,6 +31,8 @@ class SubmissionStorm(Fault, frozen=True):
     """Whose all of them are; if this is not said, each is of one of the scenario's tenants, or of twenty where it has none."""
     gpus_max: Positive | None = None
     """Of one workload; as many as one region has, if this is not said."""
+    data: tuple[str, ...] = ()
+    """Datasets of which each reads one, drawn; nobody reads any, if this is not said."""
 
     def problem(
         self, fleet: FleetSpec, units: Sequence[Unit], path: tuple[str | int, ...]
@@ -63,4 +65,5 @@ class SubmissionStorm(Fault, frozen=True):
             gpus_max=self.gpus_max,
             priority=self.priority,
             tenant=self.tenant,
+            data=self.data,
         )

@@ -1,16 +1,21 @@
-"""What operators state of data at the start of a scenario: as commands do it, through the bus, and insisting."""
+"""What operators and the planner say of data in a scenario: through the bus, and insisting."""
 
-from core.messages.base import Answer, Message
+from core.messages.base import Answer, Message, Refused
+from core.messages.copies import DataPlanAnswered, DataPlanShown, SetDataPlan, ShowDataPlan
 from core.messages.data import (
     DatasetAnswered,
     DataSettingAnswered,
+    DataSettingsShown,
     SetDataPolicy,
     SetDataset,
     SetLink,
     SetStorage,
+    ShowDataSettings,
 )
+from core.nouns.data import DataFigures, DataPolicy, PlannedAction
 from core.nouns.ids import DatasetName, RegionName
-from scenarios.play.operators import OPERATOR
+from core.nouns.reasons import Reason
+from scenarios.play.operators import OPERATOR, TRIES_MAX
 from scenarios.schema.data import GB, MB, DataFleetSpec
 from scenarios.users import Users
 
@@ -37,3 +42,35 @@ async def state_data(users: Users, regions: tuple[RegionName, ...], spec: DataFl
         if not isinstance(answer, expected):
             problems.append(f"data was not stated: {word} is answered with {answer}")
     return problems
+
+
+async def plan_data(users: Users, actions: tuple[PlannedAction, ...]) -> list[str]:
+    """Record a plan for data, as the planner does. Return why that was refused; empty: it was not."""
+    answer: Message | None = None
+    size = sum(action.bytes for action in actions)
+    for _ in range(TRIES_MAX):
+        shown = await users.insist(ShowDataPlan())
+        assert isinstance(shown, DataPlanShown), shown
+        plan = SetDataPlan(shown.number + 1, 0, actions, 0, size, DataFigures(), DataFigures(), by=OPERATOR)
+        answer = await users.insist(plan)
+        if isinstance(answer, DataPlanAnswered):
+            return []
+        assert isinstance(answer, Refused), answer
+        if answer.reason != Reason.SUPERSEDED:
+            break
+    return [f"data was not planned: {answer}"]
+
+
+async def set_data_policy(users: Users, policy: DataPolicy) -> list[str]:
+    """Set the policy for data. Return why that was refused; empty: it was not."""
+    answer: Message | None = None
+    for _ in range(TRIES_MAX):
+        shown = await users.insist(ShowDataSettings())
+        assert isinstance(shown, DataSettingsShown), shown
+        answer = await users.insist(SetDataPolicy(policy, shown.policy_revision, OPERATOR))
+        if isinstance(answer, DataSettingAnswered):
+            return []
+        assert isinstance(answer, Refused), answer
+        if answer.reason != Reason.SUPERSEDED:
+            break
+    return [f"the policy for data was not set: {answer}"]

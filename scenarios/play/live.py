@@ -154,6 +154,8 @@ class LiveRun:
     async def _do_with(self, key: str, job: Job) -> None:
         await asyncio.sleep(max(0.0, self._begun + job.when.after_seconds - time.monotonic()))
         users, spec = self.users, job.spec
+        if job.when.once_back:
+            await self._until_first_ran(0.0)
         if job.when.pushes_out_after_seconds:
             await self._until_first_may_go(job.when.pushes_out_after_seconds)
             self.look.kills.append(f"{spec.name} submitted, at a higher priority")
@@ -171,14 +173,18 @@ class LiveRun:
             await self._drain(spec.name, row)
 
     async def _until_first_may_go(self, seconds_: float) -> None:
-        """The first job runs, and, if it has to leave a drain, runs again."""
+        """The first job has run for so long, and has saved something in this attempt."""
+        row = await self._until_first_ran(seconds_)
+        while (await self._saved(row)) <= row.saved_step:
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _until_first_ran(self, seconds_: float) -> ListedWorkload:
+        """The first job has run for so long in one attempt, and, if it has to leave a drain, in one after that."""
         when, users = self.jobs[0].when, self.users
         while "job-0" not in users.accepted:
             await asyncio.sleep(AGAIN_SECONDS)
         epoch = 2 if when.drain_after_seconds or when.requeue_after_seconds else 1
-        row = await self._until_it_ran(users.accepted["job-0"], seconds_, epoch)
-        while (await self._saved(row)) <= row.saved_step:
-            await asyncio.sleep(AGAIN_SECONDS)  # What it saved in this attempt counts.
+        return await self._until_it_ran(users.accepted["job-0"], seconds_, epoch)
 
     async def _saved(self, row: ListedWorkload) -> int:
         image = await self._operators.image(RegionName(row.region), "attempts")

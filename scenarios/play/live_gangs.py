@@ -1,4 +1,6 @@
-"""What the training programs of a live run tell of themselves: loss by step, the step at which each attempt resumed, and where it left off."""
+"""What the training programs of a live run tell of themselves: loss by step, the data read, the step at which each
+attempt resumed, and where it left off.
+"""
 
 import re
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ ASK: Nanoseconds = seconds(2)
 OUTPUT_BYTES = 256 * 1024
 LOSS = re.compile(rb"^step (\d+) loss ([0-9.]+)", re.MULTILINE)
 RESUMED = re.compile(rb"^resumed at step (\d+)", re.MULTILINE)
+READ = re.compile(rb"^data (\S+): (\d+) bytes", re.MULTILINE)
 LEFT = re.compile(rb"^leaving at step (\d+)", re.MULTILINE)
 
 
@@ -41,6 +44,9 @@ class GangLook(Struct):
     reached: dict[int, int] = field(default_factory=dict)
     """The highest step that the program told, by attempt."""
 
+    read: dict[str, int] = field(default_factory=dict)
+    """Bytes of each dataset that the program told it has read."""
+
     @property
     def resumed_step(self) -> int:
         """Return the step at which the first attempt that resumed did so; 0: none has."""
@@ -50,6 +56,7 @@ class GangLook(Struct):
         """Take whole lines of an attempt's output."""
         found = [Point(epoch, int(step), float(loss)) for step, loss in LOSS.findall(text)]
         self.curve += found
+        self.read |= {name.decode(): int(count) for name, count in READ.findall(text)}
         resumed = RESUMED.search(text)
         if resumed is not None:
             self.resumed.setdefault(epoch, int(resumed[1]))

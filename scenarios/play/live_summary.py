@@ -13,6 +13,7 @@ from core.nouns.workload import Kind, Phase
 from scenarios.accounting.claims import RegionClaims, claims_in, lines_of_claims
 from scenarios.accounting.preemption import Negotiated, lines_of_negotiated, negotiated_in
 from scenarios.play.live import LiveRun, TenantsAt
+from scenarios.play.live_data import DataRead, data_read, lines_of_data
 from scenarios.play.live_turns import TurnsOf, turns_of
 from scenarios.schema.expectations import Met
 from store.sqlite import facts_in
@@ -65,6 +66,8 @@ class Summary(Struct, frozen=True):
     """Of the jobs of a shared pool; empty: the scenario names none."""
     claims: list[RegionClaims] = []
     """By region."""
+    data: list[DataRead] = []
+    """Datasets that the jobs named."""
 
     @property
     def is_good(self) -> bool:
@@ -86,11 +89,13 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
     gang = _gang(run, directory)
     negotiated = negotiated_in(directory, witness.logs)
     turns = _turns(run, directory)
+    data = _data(run, directory)
     problems = [
         *outcome.problems,
         *_missing(run, gang),
         *_not_pushed_out(run, negotiated),
         *_not_in_turn(run, turns),
+        *(f"{row.dataset} of {row.name} ({row.workload}): {row.problem}" for row in data if row.problem),
     ]
     online = run.audit.count if run.audit is not None else 0
     if online > len(outcome.violations):
@@ -118,6 +123,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         negotiated=negotiated,
         turns=turns,
         claims=claims_in(directory, witness.logs),
+        data=data,
     )
 
 
@@ -180,6 +186,16 @@ def _turns(run: LiveRun, directory: Path) -> list[TurnsOf]:
     return turns_of(facts_in(directory, GLOBAL_LOG), gangs)
 
 
+def _data(run: LiveRun, directory: Path) -> list[DataRead]:
+    accepted = run.users.accepted
+    gangs = {
+        accepted[f"job-{number}"]: (run.look.gangs[number], job.spec.data)
+        for number, job in enumerate(run.jobs)
+        if job.spec.data and f"job-{number}" in accepted
+    }
+    return data_read(facts_in(directory, GLOBAL_LOG), gangs) if gangs else []
+
+
 def _not_in_turn(run: LiveRun, turns: Sequence[TurnsOf]) -> list[str]:
     """What jobs of a shared pool did not do: take turns, and go on at the step that they had saved."""
     wanted = sum(job.spec.kind is Kind.SHARED for job in run.jobs)
@@ -231,6 +247,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         *((("drain", _left(gang)),) if gang is not None and gang.drain_waited_seconds else ()),
         *lines_of_negotiated(summary.negotiated),
         *((f"{one.name} ({one.workload})", _turned(one)) for one in summary.turns),
+        *lines_of_data(summary.data),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         *lines_of_claims(summary.claims),

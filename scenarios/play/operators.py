@@ -233,18 +233,32 @@ class Operators:
     async def place_dataset(
         self, dataset: DatasetName, regions: tuple[RegionName, ...], home: RegionName | None
     ) -> list[str]:
-        """It is in these regions from now on. Returns why that was refused; empty: it was not."""
+        """Its files are put in these regions, and it is there from now on, but where its copy is being deleted. Returns why that was
+        refused; empty: it was not.
+        """
         answer: Message | None = None
         for _ in range(TRIES_MAX):
             listed = await self._users.insist(ListDatasets())
             assert isinstance(listed, DatasetsListed), listed
-            revision = next((row.revision for row in listed.rows if row.dataset == dataset), 0)
-            answer = await self._users.insist(SetDataset(dataset, regions, home, revision, OPERATOR))
+            row = next((row for row in listed.rows if row.dataset == dataset), None)
+            leaving = row.leaving if row is not None else ()
+            there = tuple(region for region in regions if region not in leaving)
+            said_home = home if home in there else next(iter(there), None)
+            for region in there:
+                self._users.world.put_data(region, dataset)
+            revision = row.revision if row is not None else 0
+            answer = await self._users.insist(
+                SetDataset(dataset, there, said_home if home else None, revision, OPERATOR)
+            )
             if isinstance(answer, DatasetAnswered):
                 return []
             assert isinstance(answer, Refused), answer
-            if answer.reason != Reason.SUPERSEDED:
+            if answer.reason not in (Reason.SUPERSEDED, Reason.INVALID):
                 break
+            if answer.reason == Reason.INVALID:
+                await self._users.world.sleep(
+                    LOOK_AGAIN_SECONDS
+                )  # A copy is being deleted since it was looked.
         return [f"{dataset} was not placed: {answer}"]
 
     async def abandon(self, region: RegionName) -> list[str]:

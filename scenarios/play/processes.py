@@ -9,6 +9,7 @@ from core.nouns.limits import READ_FACTS_MAX
 from runtime.plane import FLEET_FILE, PlaneError
 from runtime.process import run_until_signalled
 from scenarios.accounting.witness import Witness
+from scenarios.play.data_files import with_files
 from scenarios.play.run import Run
 from scenarios.scenario import HISTORIES, ScenarioError, ScenarioSpec
 from scenarios.schema.fleet import fleet_file_of
@@ -18,6 +19,8 @@ from scenarios.worlds.processes.world import ProcessesWorld
 from store.sqlite import SqliteStore
 
 RUNS = "runs"
+DATA = "data"
+"""In the directory of a run, where regions keep datasets as files."""
 
 
 def run_processes(spec: ScenarioSpec, seed: int, directory: Path) -> Outcome:
@@ -72,10 +75,9 @@ def make_run_directory(directory: Path, spec: ScenarioSpec) -> Path:
         except FileExistsError:
             number += 1
             continue
-        text = yaml.safe_dump(
-            msgspec.to_builtins(fleet_file_of(spec.variant.served(spec.fleet), spec.plan.fleet))
-        )
-        (path / FLEET_FILE).write_text(text, encoding="utf-8")
+        fleet = spec.variant.served(spec.fleet)
+        file = with_files(fleet_file_of(fleet, spec.plan.fleet), fleet.data, path.absolute() / DATA)
+        (path / FLEET_FILE).write_text(yaml.safe_dump(msgspec.to_builtins(file)), encoding="utf-8")
         return path
 
 

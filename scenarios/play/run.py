@@ -110,8 +110,8 @@ class Run:
                 for name in agents.regions or self.spec.plan.region_names():
                     self.outcome.problems += await set_agents(self.users, RegionName(name), agents.settings)
             if self.spec.fleet.data is not None:
-                regions = self.spec.plan.region_names()
-                self.outcome.problems += await state_data(self.users, regions, self.spec.fleet.data)
+                served = self.spec.plan.data_services()
+                self.outcome.problems += await state_data(self.users, served, self.spec.fleet.data)
             if self.spec.preemption is not None:
                 for region in self.spec.plan.regions:
                     refused = await operators.preempt_by(region.region, self.spec.preemption.settings)

@@ -1,5 +1,6 @@
-"""The data of a fleet in a scenario: every region gets a data service, and operators state all this at the start."""
+"""The data of a fleet in a scenario: regions get data services, and operators state all this at the start."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -28,6 +29,10 @@ class DatasetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 class DataFleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Storage, links, policy and datasets."""
 
+    directories: tuple[str, ...] = ()
+    """Regions that keep datasets as files in a directory of the run; no other region has a data service. Simulation emulates their
+    datasets too. Empty: every region has a data service and emulates datasets.
+    """
     storage_gb: Gigabytes = 1e6
     """Of each region."""
     link_mb_per_second: Megabytes = 1000.0
@@ -38,13 +43,21 @@ class DataFleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """That copies may have in a day however few bytes all datasets have."""
     extra_permille: Extra = 1250
     disaster_copies: bool = False
+    replan_minutes: Annotated[int, Meta(ge=5, le=1440)] = 5
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
 
     @property
     def policy(self) -> DataPolicy:
         """Return the policy as the plane is told."""
         least = round(self.day_gb_min * GB)
-        return DataPolicy(self.automatic, self.day_permille, self.extra_permille, least, self.disaster_copies)
+        return DataPolicy(
+            self.automatic,
+            self.day_permille,
+            self.extra_permille,
+            least,
+            self.disaster_copies,
+            60 * self.replan_minutes,
+        )
 
     def named(self) -> dict[str, DatasetSpec]:
         """Return every dataset by its name."""
@@ -53,6 +66,10 @@ class DataFleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             for name, one in self.datasets.items()
             for number in range(one.count)
         }
+
+    def served(self, regions: Iterable[str]) -> list[str]:
+        """Return those of a fleet's regions that have a data service."""
+        return [region for region in regions if not self.directories or region in self.directories]
 
     def unknown_regions(self, regions: frozenset[str]) -> list[tuple[str, str]]:
         """Return the datasets that name a region that there is not, with that region."""

@@ -194,13 +194,19 @@ def _problems_of_agents(fleet: FleetSpec, path: Steps) -> list[FieldError]:
 
 
 def _problems_of_data(fleet: FleetSpec, path: Steps) -> list[FieldError]:
-    """Return the problems of datasets: a region that there is not."""
+    """Return the problems of data: a region that there is not, or that has no data service."""
     if fleet.data is None:
         return []
     regions = sorted(regions_of(fleet))
-    return [
-        FieldError((*path, "data", "datasets", name), unknown(region, regions, what="regions"))
-        for name, region in fleet.data.unknown_regions(frozenset(regions))
+    served = fleet.data.served(regions)
+    errors = [
+        FieldError((*path, "data", "directories"), unknown(region, regions, what="regions"))
+        for region in fleet.data.directories
+        if region not in regions
+    ]
+    return errors + [
+        FieldError((*path, "data", "datasets", name), unknown(region, served, what="regions with data"))
+        for name, region in fleet.data.unknown_regions(frozenset(served))
     ]
 
 
@@ -239,7 +245,10 @@ def fleet_file_of(fleet: FleetSpec, name: str) -> FleetFile:
     """The same fleet as a fleet file has it."""
     regions = regions_of(fleet)
     if fleet.data is not None:
-        regions = {region: replace(spec, data=True) for region, spec in regions.items()}
+        served = fleet.data.served(regions)
+        regions = {
+            region: replace(spec, data=True) if region in served else spec for region, spec in regions.items()
+        }
     return FleetFile(regions, name, fleet.planner)
 
 

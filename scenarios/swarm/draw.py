@@ -21,10 +21,7 @@ from runtime.fleet_file import RegionSpec
 from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
 from scenarios.faults.agents_set import AgentsSet
-from scenarios.faults.copy_corrupt import CopyCorrupt
 from scenarios.faults.crash import Crash
-from scenarios.faults.data_disk_full import DataDiskFull
-from scenarios.faults.data_link import DataLink
 from scenarios.faults.dataset_set import DatasetSet
 from scenarios.faults.move_storm import MoveStorm
 from scenarios.faults.partition import Partition
@@ -37,6 +34,7 @@ from scenarios.schema.agents import AgentsSpec
 from scenarios.schema.fleet import FleetSpec, SharedSpec, plan_of, regions_of
 from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
+from scenarios.swarm.data import OF_COPIES, has_copies, with_copies
 from scenarios.workload import Workload, gpus_of
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.shared import Shared
@@ -92,8 +90,6 @@ VIEW_SET_SHARE = 0.5
 """Of these, those in which operators change it."""
 ROUND_SECONDS = (10.0, 20.0, 30.0, 60.0)
 """Rounds are as short as all other spans here."""
-OF_DATA = (CopyCorrupt, DataDiskFull, DataLink)
-"""Of fleets whose regions have data services; the swarm draws none."""
 OF_SOME = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm, RoundCrash, AgentsSet)
 """What needs a load or fleet of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
 TIGHT_SHARE = 0.7
@@ -115,17 +111,18 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     """The scenario of a seed."""
     spec = _draw_plain(seed)
     if seed % VIEWED_EVERY == VIEWED_AT:
-        return _with_views(spec, random.Random(f"swarm/{seed}/views"))
-    return spec
+        spec = _with_views(spec, random.Random(f"swarm/{seed}/views"))
+    dice = random.Random(f"swarm/{seed}/moved data")
+    return with_copies(spec, dice) if has_copies(spec, dice) else spec
 
 
 def _draw_plain(seed: int) -> ScenarioSpec:
-    """The same before it is drawn how agents see their regions."""
+    """The same before it is drawn how agents see their regions, and whether data moves."""
     dice = random.Random(f"swarm/{seed}")
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
     kinds = {
-        name: kind for name, kind in parts_in("faults", Fault).items() if kind not in (*OF_SOME, *OF_DATA)
+        name: kind for name, kind in parts_in("faults", Fault).items() if kind not in (*OF_SOME, *OF_COPIES)
     }
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from runtime.fleet_file import RegionSpec
 from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
+from scenarios.schema.data import DataFleetSpec
 from scenarios.schema.fleet import regions_of
 
 Fails = Callable[[ScenarioSpec], bool]
@@ -57,10 +58,23 @@ def _smaller(spec: ScenarioSpec) -> Iterator[ScenarioSpec]:
     for name in regions:
         rest = {other: region for other, region in regions.items() if other != name}
         if rest:
-            yield replace(spec, fleet=replace(spec.fleet, regions=rest))
+            data = _without(spec.fleet.data, name, next(iter(rest)))
+            yield replace(spec, fleet=replace(spec.fleet, regions=rest, data=data))
     for name, region in regions.items():
         for smaller in _smaller_regions(region):
             yield replace(spec, fleet=replace(spec.fleet, regions={**regions, name: smaller}))
+
+
+def _without(data: DataFleetSpec | None, region: str, other: str) -> DataFleetSpec | None:
+    """Return the same data without a region; datasets with their home there have it in another region."""
+    if data is None:
+        return None
+    datasets = {}
+    for name, one in data.datasets.items():
+        home = other if one.home == region else one.home
+        copies = tuple(copy for copy in one.copies if copy not in (region, home))
+        datasets[name] = replace(one, home=home, copies=copies)
+    return replace(data, datasets=datasets)
 
 
 def _smaller_regions(region: RegionSpec) -> Iterator[RegionSpec]:

@@ -15,7 +15,8 @@ from msgspec import Struct
 from bus.port import Bus
 from core.fact import Event
 from core.messages.base import Message
-from core.nouns.ids import LogName, RegionName
+from core.nouns.ids import DatasetName, LogName, RegionName
+from runtime.data.emulated_world import EmulatedDisk
 from runtime.wiring import Plan, Unit
 from scenarios.accounting.witness import Witness
 from scenarios.schema.outcome import Outcome
@@ -283,6 +284,13 @@ class World(Misfortune, ABC):
     def durable(self, log: LogName) -> int:
         """How many facts of a log are durable at this moment. Only where messages can be overheard."""
         self._cannot("say what is durable at this moment")
+
+    def data_disk(self, region: RegionName) -> EmulatedDisk:
+        """Return the disk of a region's data service. Only where disks can be looked at."""
+        self._cannot("look at the disk of a data service")
+
+    def put_data(self, region: RegionName, dataset: DatasetName) -> None:
+        """Have an operator put a dataset's files in a region, where the world emulates its disk."""
 
     def look(self, log: LogName) -> None:
         """Let the witness see what of a log is durable by now, where it does not see that at once."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench import data_moves, replan
 from bench.balance import run
 from bench.support.data_places.drawn import GPUS, Draw, drawn_problem
 from bench.support.data_places.plays import first_version, ours, second_version
@@ -68,3 +69,24 @@ def test_benchmark_keeps_bytes_and_storage_in_small_too(tmp_path: Path) -> None:
     assert met["storage_over"]
     assert {"v0_worst", "v0_std", "worst", "std", "home_rate", "collocation", "solve_1m_seconds"} <= set(met)
     assert findings.figures["worst"] < findings.figures["v0_worst"]
+
+
+def test_replanning_hears_a_shift_that_daily_plans_do_not(tmp_path: Path) -> None:
+    """Half an hour in place of four: the first copy comes within ten minutes of the first shift, and work waits less."""
+    findings = replan.run(tmp_path, is_quick=True)
+    assert {"first_copy_minutes", "daily_over_loop_wait"} == {bar.name for bar in findings.bars}
+    assert findings.figures["daily_over_loop_wait"] > 1
+    assert findings.figures["copies"] >= 1
+
+
+def test_half_a_day_of_moves_keeps_its_promises(tmp_path: Path) -> None:
+    """The plan of five days is not drained in half of one."""
+    findings = data_moves.run(tmp_path, is_quick=True)
+    met = {bar.name: bar.met for bar in findings.bars}
+    assert {
+        "cap_exceeded": True,
+        "without_whole_copy": True,
+        "urgent_inversions": True,
+        "backlog_left": False,
+    } == met
+    assert findings.figures["orders"] >= 5

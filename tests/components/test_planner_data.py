@@ -341,3 +341,16 @@ def test_answer_is_whole_numbers(start: Start) -> None:
     assert isinstance(answer, Solved)
     assert isinstance(answer.answer, PlannedData)
     assert answer == solved_at_once(Solve("data", "", 0, asked))
+
+
+def test_operator_says_how_far_apart_plans_are(start: Start) -> None:
+    """A day apart, whatever moves; a setting is heeded at once all the same."""
+    planning = Planning(start, policy=DataPolicy(replan_seconds=86_400))
+    planning.planned()
+    for _ in range(4):
+        planning.submit(64)
+        planning.wait_for_room(64)
+        assert [] == planning.asked(seconds(5 * 3_600))
+    planning.say(StorageSet(US, 2, TB))
+    (asked,) = planning.asked()
+    assert (100 * TB, TB) == asked.storage

@@ -8,7 +8,13 @@ from msgspec.structs import replace
 from components.planner.component import Planner
 from components.planner.concerns.shares import ALL_SHARES
 from core.effects import Solve
-from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled, WorkloadSubmitted
+from core.events.queue import (
+    AttemptClosed,
+    RegionAdded,
+    WorkloadAwarded,
+    WorkloadCancelled,
+    WorkloadSubmitted,
+)
 from core.events.region import CheckpointCommitted, ClaimGranted, NodesLost
 from core.events.sharing import PolicySet, RoundBegun, SharesSet
 from core.events.tenants import EntitlementSet, TenantSet
@@ -45,6 +51,7 @@ COLUMN = ShareColumn(US, "V100")
 def a_planner(start: Start, jobs: int = 1) -> Machine[Any]:
     """Over a shared pool of two V100, and so many jobs of it."""
     machine = start(Planner((US,)))
+    machine.fact(GLOBAL_LOG, RegionAdded(US))
     machine.fact(US_LOG, pool_nodes(2))
     for number in range(1, jobs + 1):
         machine.fact(GLOBAL_LOG, a_submission(number))
@@ -276,6 +283,7 @@ def test_planner_that_starts_again_asks_for_the_same(start: Start) -> None:
 def test_steps_that_nobody_told_are_expected(start: Start) -> None:
     """A job without `steps` has those of its predicted run time at its fastest type, and less what it saved; `makespan` is solved all the same."""
     machine = start(Planner((US,)))
+    machine.fact(GLOBAL_LOG, RegionAdded(US))
     machine.fact(US_LOG, pool_nodes(2))
     machine.fact(GLOBAL_LOG, PolicySet(SharingSettings("makespan"), 1))
     for number, steps in ((1, 0), (2, 600)):

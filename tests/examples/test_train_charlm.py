@@ -173,10 +173,29 @@ def test_one_process_without_mizzen(tmp_path: Path) -> None:
     assert ["20", "20.done"] == sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
 
 
-def test_job_file_names_the_script() -> None:
-    """`run` works from the repository's root, and the tasks are ranks."""
-    job = yaml.safe_load((HOUSE / "examples" / "charlm.yaml").read_text())
+@pytest.mark.parametrize("is_directory", [True, False])
+def test_text_of_a_dataset(is_directory: bool, tmp_path: Path) -> None:
+    """All files of it, or the one that it is: in the directory that Mizzen names; the loss says that no other text is read."""
+    corpus = tmp_path / "data" / "corpus"
+    (corpus if is_directory else corpus.parent).mkdir(parents=True)
+    for part in (corpus / "a", corpus / "b") if is_directory else (corpus,):
+        part.write_text("ab" * 5_000)
+    with a_rank(
+        tmp_path,
+        (*TINY, "--steps", "60", "--data", "corpus"),
+        {"MIZZEN_DATA_DIR": str(corpus.parent)},
+    ) as rank:
+        assert 0 == rank.end(), rank.errors()
+        assert f"data corpus: {20_000 if is_directory else 10_000} bytes" == rank.lines[0]
+        assert losses(rank)[60] < 1.0
+
+
+@pytest.mark.parametrize(("name", "tasks"), [("charlm", WORLD), ("charlm_on_data", 2)])
+def test_job_file_names_the_script(name: str, tasks: int) -> None:
+    """`run` works from the repository's root, and the tasks are ranks; the dataset that is read is named."""
+    job = yaml.safe_load((HOUSE / "examples" / f"{name}.yaml").read_text())
     command, script, *options = job["run"].split()
     assert ("python", SCRIPT) == (command, HOUSE / script)
     assert "--steps" == options[0]
-    assert WORLD == job["tasks"]
+    assert options[2:] == [word for dataset in job.get("data", []) for word in ("--data", dataset)]
+    assert tasks == job["tasks"]

@@ -41,7 +41,7 @@ DATA_HISTORY: tuple[tuple[LogName, Event], ...] = tuple(
         DatasetSet(VIEWS, 1, (ASIA, US), US, "olga", 300, is_pinned=True, hash="f00d"),
         StorageSet(US, 1, 1 << 40, "olga"),
         LinkSet(EU, US, 1, 1 << 30, "olga"),
-        DataPolicySet(1, DataPolicy(False, 50, 1_000, 5_000, False), "olga"),
+        DataPolicySet(1, DataPolicy(False, 50, 1_000, 5_000, False, 3_600), "olga"),
         DataWaited((WaitingReads((CLICKS,), ("H100",), 2, "no_data", 3, 24_000),), is_cut=True),
         DataPlanned(1, _ACTIONS, 70_100, 5_300, _BEFORE, _AFTER, 17, is_more=True),
         CopyOrdered(1, CLICKS, EU, US, 5_000, 1 << 28, "c0ffee", True, WorkloadId("w-9"), 6, 70_000, 9_000),

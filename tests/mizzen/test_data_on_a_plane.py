@@ -20,6 +20,10 @@ def test_data_is_placed_listed_and_waited_for(plane: RunningPlane, capsys: Captu
     """Work that reads what is nowhere waits with that reason, and runs where it is once it is somewhere."""
     assert "name the regions that hold clicks" in refused(capsys, "data place clicks", 2)
     assert "regions: mars is not in the fleet" in refused(capsys, "data place clicks mars")
+    assert "no operator placed clicks" in refused(capsys, "data drop clicks")
+    assert "No operator has said where a dataset of this name is: dataset: clicks" in refused(
+        capsys, "data copies clicks"
+    )
     assert "home: it is none of the regions that hold it" in refused(
         capsys, "data place clicks r0 --home r1", 2
     )
@@ -49,24 +53,31 @@ def test_storage_links_and_policy_are_shown_and_set(plane: RunningPlane, capsys:
     assert ["REGION", "STORAGE", "USED", "COMING", "SERVICE"] == shown[0].split()
     assert "no data service: give it `data` in the fleet file" in refused(capsys, "data storage r0 40TB")
     assert "say how much r0 may hold" in refused(capsys, "data storage r0", 2)
-    assert "size: '40' x'" not in refused(capsys, "data storage r0 40x", 2)
+    assert "size: 40x is no size" in refused(capsys, "data storage r0 40x", 2)
+    assert "no data service" in refused(capsys, "data storage r0 900PB")
+    assert "size: 2EB is no size" in refused(capsys, "data storage r0 2EB", 2)
+    assert "size: 2000PB is more than an exbibyte" in refused(capsys, "data storage r0 2000PB", 2)
+    assert "rate: 0.5 is less than a byte" in refused(capsys, "data links r0 r1 0.5", 2)
     assert "1GB/s" in ask(capsys, "data links r0 r1 1GB/s")
     assert "say from where, to where and how fast" in refused(capsys, "data links r0", 2)
     assert "target: a link goes to another region" in refused(capsys, "data links r0 r0 1GB", 2)
-    told = ask(capsys, "data policy --automatic off --per-day 5 --disaster off")
+    told = ask(capsys, "data policy --automatic off --per-day 5 --disaster off --replan 1h")
     assert "automatic     off" in told
     assert "per day       5 % of the bytes" in told
     assert "extra         125 % of them" in told
+    assert "replan" in refused(capsys, "data policy --replan soon", 2)
+    assert "replan_seconds: from 300 to 86400" in refused(capsys, "data policy --replan 10s", 2)
     assert "neither on nor off" in refused(capsys, "data policy --automatic maybe", 2)
     assert "per_day" in refused(capsys, "data policy --per-day lots", 2)
     assert "day_permille: from 0 to 1000" in refused(capsys, "data policy --per-day 101", 2)
-    policy = ask_json(capsys, "data policy --automatic on --disaster on --per-day 2")["policy"]
+    policy = ask_json(capsys, "data policy --automatic on --disaster on --per-day 2 --replan 5m")["policy"]
     assert {
         "is_automatic": True,
         "day_permille": 20,
         "day_bytes_min": 10**12,
         "extra_permille": 1250,
         "has_disaster_copies": True,
+        "replan_seconds": 300,
     } == policy
     assert "there is no plan yet" in ask(capsys, "data plan")
     assert [] == ask_json(capsys, "data copies")["orders"]

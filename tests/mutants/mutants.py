@@ -462,6 +462,59 @@ MUTANTS = (
             ),
         ),
     ),
+    # Data that moves.
+    Mutant(
+        "dropped_before_copied",
+        "The copy in the home that a plan moves is deleted before the new home has one.",
+        (
+            Edit(
+                "components/job_queue/copies/orders.py",
+                "            if action.kind is ActionKind.DROP and not rows[action.dataset].is_pinned\n",
+                "            if action.kind is not ActionKind.COPY and not rows[action.dataset].is_pinned\n",
+            ),
+            Edit(
+                "components/job_queue/copies/orders.py",
+                "    return region in row.regions and region != row.home and len(row.regions) > 1\n",
+                "    return region in row.regions\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "copy_counts_unverified",
+        "The first report of how far a copy is counts as its end, before the copy is whole and verified.",
+        (
+            Edit(
+                "components/job_queue/copies/records.py",
+                "        if not message.is_over:\n            return Decision(events=(CopyMoved",
+                "        if not message.is_over and not message.moved:\n            return Decision(events=(CopyMoved",
+            ),
+        ),
+    ),
+    Mutant(
+        "day_bytes_forgotten",
+        "The queue counts the bytes of the day's copies in its memory, and a restart forgets them.",
+        (
+            Edit(
+                "components/job_queue/state/data_ledger.py",
+                "        self.pending = 0\n",
+                "        self.pending = self.spent = self.day = 0\n",
+            ),
+            Edit(
+                "components/job_queue/state/data_ledger.py",
+                "        if isinstance(fact.event, CopyMade | CopyFailed):\n",
+                '        if hasattr(fact.event, "day_limit"):\n'
+                "            day = fact.at // 86_400_000_000_000\n"
+                "            self.spent = (self.spent if day == self.day else 0) + fact.event.bytes\n"
+                "            self.day = day\n"
+                "        if isinstance(fact.event, CopyMade | CopyFailed):\n",
+            ),
+            Edit(
+                "components/job_queue/copies/orders.py",
+                "        self._spent = spent_now(self._copies, now)\n",
+                "        self._spent = state.data.spent if state.data.day == now // 86_400_000_000_000 else 0\n",
+            ),
+        ),
+    ),
     # What follows was no plan: these were in Mizzen until the swarm found them, and each is its mending taken back.
     Mutant(
         "silence_taken_for_absence",

@@ -13,9 +13,12 @@ from msgspec.structs import replace
 
 from components.planner.concerns import CONCERNS
 from core.codec import encode
+from core.data_places.asked import AskedData, AskedJob, AskedTable, PlannedData
 from core.effects import Solve
 from core.messages.base import Message
 from core.messages.solving import Solved, Unsolved
+from core.nouns.data import ActionKind, PlannedAction
+from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.mix import WEIGHT, Mix, TypicalShape
 from core.nouns.prices import Prices
@@ -27,7 +30,7 @@ from core.sharing.problem import Shares
 from runtime.planning.concerns import SOLVERS, ConcernSolver, solved_at_once
 from runtime.planning.solving import SPARE, WORKER, SolverProcess
 from runtime.solvers import sharing
-from tests.builders import EU, GIB
+from tests.builders import EU, GIB, US
 
 pytestmark = pytest.mark.processes
 
@@ -51,7 +54,25 @@ def asked_shares(policy: str = "max_min") -> AskedShares:
     return AskedShares(policy, 4, 7, columns, (1, 1), (job,))
 
 
-PROBLEMS: dict[str, Struct] = {"prices": PROBLEM, "shares": asked_shares()}
+def asked_data(regions: tuple[RegionName, ...] = (EU, US)) -> AskedData:
+    """One dataset in eu, whose readers want twice the GPUs of eu and half of those of us."""
+    none = (0,) * len(regions)
+    return AskedData(
+        regions,
+        ("H100",),
+        tuple(1_000 for _ in regions),
+        none,
+        ((8_000,), *((32_000,) for _ in regions[1:])),
+        (AskedTable(DatasetName("clicks"), 100, 0, 1, False, 3),),
+        (AskedJob((0,), 0, 2, 16_000),),
+        bytes_max=100,
+        actions_max=10,
+        extra_permille=0,
+        has_disaster_copies=False,
+    )
+
+
+PROBLEMS: dict[str, Struct] = {"prices": PROBLEM, "shares": asked_shares(), "data": asked_data()}
 
 
 class Solving:
@@ -228,6 +249,33 @@ async def test_shares_are_solved_in_a_process() -> None:
     (kind,) = shares.classes
     assert (4, 7, (1, 1)) == (shares.revision, shares.changes, shares.gpus)
     assert ((0, 500_000), (1, 500_000)) == kind.shares
+
+
+async def test_data_is_planned_in_a_process() -> None:
+    """The home moves, and the action names the revision from which it was planned; it needs no solver's module."""
+    assert not SOLVERS["data"].needs
+    async with solver() as one:
+        one.ask("data", key="", revision=4)
+        answer = await one.answer()
+    assert isinstance(answer, Solved)
+    plan = answer.answer
+    assert isinstance(plan, PlannedData)
+    move = PlannedAction(ActionKind.MOVE, DatasetName("clicks"), EU, US, 100, plan.gain, 5, revision=3)
+    assert (4, (move,), 100, 2_000, 500) == (
+        answer.revision,
+        plan.actions,
+        plan.bytes,
+        plan.before.worst,
+        plan.after.worst,
+    )
+
+
+async def test_data_that_cannot_be_planned_is_told() -> None:
+    """There are more regions than a word has bits."""
+    many = tuple(RegionName(f"r{number}") for number in range(65))
+    async with solver() as one:
+        one.ask("data", key="", problem=asked_data(many))
+        assert "there are 65 regions, and 1 to 64 can be planned for" in (await one.failure()).why
 
 
 async def test_shares_that_are_not_solved_are_told() -> None:

@@ -31,6 +31,7 @@ WRITING = "role: job_queue, after_seconds: [0, 200]"
 FIELDS = {
     **SMALLER,
     "controller_dead": "down_seconds: 1",
+    "data_plan": "share: 1",
     "dataset_set": "dataset: clicks",
     "failed_sync": WRITING,
     "lost_tail": WRITING,
@@ -41,7 +42,9 @@ NEED_USERS_ALONE = (
     "cancel_storm",
     "controller_dead",
     "controller_lies",
+    "data_plan",
     "dataset_set",
+    "day_bytes",
     "drain",
     "hold_storm",
     "maintenance_announced",

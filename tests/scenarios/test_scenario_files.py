@@ -31,7 +31,8 @@ from scenarios.scenario import (
 from scenarios.schema.expectations import FIGURES, Expectation, compared, read_expectation
 from scenarios.schema.fleet import FleetSpec, fleets
 from scenarios.schema.parts import parts_in
-from scenarios.swarm.draw import OF_DATA, draw_scenario
+from scenarios.swarm.data import OF_COPIES
+from scenarios.swarm.draw import draw_scenario
 from scenarios.workload import Workload
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.steady import Steady
@@ -464,7 +465,7 @@ def test_everything_can_be_written() -> None:
     spec = msgspec.structs.replace(
         parse_scenario(GOOD.replace("{regions: 2, nodes: 20}", "mixed"), "mine.yaml"),
         faults=tuple(
-            fault() for fault in parts_in("faults", Fault).values() if fault not in (RoundCrash, *OF_DATA)
+            fault() for fault in parts_in("faults", Fault).values() if fault not in (RoundCrash, *OF_COPIES)
         ),
         checks=all_checks()[:2],
         jobs=(JobSpec("job.yaml", 3.0, 8.0),),

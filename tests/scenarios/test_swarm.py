@@ -22,7 +22,8 @@ from scenarios.play.run import keys_of
 from scenarios.scenario import ScenarioSpec, parse_scenario, scenario_written
 from scenarios.schema.fleet import regions_of
 from scenarios.schema.parts import parts_in
-from scenarios.swarm.draw import OF_DATA, SHARED_EVERY, TWICE_EVERY, draw_scenario, mix_of
+from scenarios.swarm.data import OF_COPIES, OF_DATA
+from scenarios.swarm.draw import SHARED_EVERY, TWICE_EVERY, draw_scenario, mix_of
 from scenarios.swarm.pool import command_of, kind_of, play_seed, play_seeds, played
 from scenarios.swarm.shrink import shrunk
 from scenarios.workload import Workload
@@ -56,8 +57,7 @@ def test_drawn_scenario_is_one_that_could_be_written(seed: int) -> None:
 def test_a_thousand_seeds_have_every_fault() -> None:
     """Many times each: what is never drawn is never tried."""
     mix = mix_of(range(1, 1001))
-    of_data = {name for name, kind in parts_in("faults", Fault).items() if kind in OF_DATA}
-    assert set(parts_in("faults", Fault)) - of_data == set(mix.faults)
+    assert set(parts_in("faults", Fault)) == set(mix.faults)
     assert min(mix.faults.values()) >= 30
     assert mix.workloads > 10_000
 
@@ -103,6 +103,31 @@ def test_one_seed_in_ten_has_a_shared_pool() -> None:
     assert len({one.policy for one in settings}) > 3
     assert {True, False} == {spec.fleet.planner for spec in specs}
     assert {True, False} == {any(isinstance(one, RoundCrash) for one in spec.faults) for spec in specs}
+
+
+def test_data_moves_in_a_quarter_of_all_seeds() -> None:
+    """Beside all that other seeds have: with storage for every dataset, work that reads some, and faults of copies."""
+    drawn = [draw_scenario(seed) for seed in range(1, 401)]
+    specs = [spec for spec in drawn if spec.fleet.data is not None]
+    assert 0.2 < len(specs) / len(drawn) < 0.3
+    for spec in specs:
+        assert spec.fleet.data is not None
+        named = spec.fleet.data.named()
+        assert sum(one.gb for one in named.values()) < spec.fleet.data.storage_gb
+        assert {name for load in spec.workload for name in load.data} == set(named)
+        assert any(isinstance(fault, OF_DATA) for fault in spec.faults)
+    assert {True, False} == {
+        one.pinned for spec in specs if spec.fleet.data for one in spec.fleet.data.named().values()
+    }
+    for has in (
+        [bool(spec.tenants) for spec in specs],
+        [spec.fleet.shared is not None for spec in specs],
+        [spec.fleet.agent_settings is not None for spec in specs],
+        [any(fault.name == "dataset_set" for fault in spec.faults) for spec in specs],
+    ):
+        assert 0.05 < sum(has) / len(specs) < 0.4
+    others = [spec for spec in drawn if spec.fleet.data is None]
+    assert not any(isinstance(fault, OF_COPIES) for spec in others for fault in spec.faults)
 
 
 def test_short_swarm_is_clean() -> None:
@@ -176,6 +201,25 @@ def test_shrinking_keeps_only_the_parts_that_matter() -> None:
     (region,) = regions_of(smallest.fleet).values()
     assert (1, 1, 1) == (region.nodes, region.workers, region.agents)
     assert len(tried) < 200
+
+
+def test_shrinking_takes_regions_from_data_that_moves() -> None:
+    """Datasets with their home in a region that is taken away have it in another one."""
+    spec = next(
+        drawn
+        for drawn in map(draw_scenario, range(1, 100))
+        if drawn.fleet.data is not None and len(regions_of(drawn.fleet)) > 2 and not drawn.tenants
+    )
+
+    def fails(smaller: ScenarioSpec) -> bool:
+        return any(isinstance(fault, OF_DATA) for fault in smaller.faults)
+
+    smallest = shrunk(spec, fails)
+    assert 2 == len(regions_of(smallest.fleet)), "copies go from one region to another"
+    assert smallest.fleet.data is not None
+    assert set() == {one.home for one in smallest.fleet.data.named().values()} - set(
+        regions_of(smallest.fleet)
+    )
 
 
 def test_fault_draws_the_same_beside_any_other() -> None:

@@ -8,12 +8,13 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
+from core.events.data import DatasetSet
 from core.events.queue import WorkloadAwarded, WorkloadSubmitted
 from core.events.region import AttemptEnded, AttemptRanked, GangStarted, StopOrdered
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Event, Fact
 from core.images import GlobalImage
-from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.placement import Claim
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
@@ -32,6 +33,7 @@ from tests.builders import (
     EU,
     EU_LOG,
     START,
+    US,
     a_claim,
     a_fact,
     a_job,
@@ -241,15 +243,15 @@ def held_by_theirs(run_min: int = 0, level: int = OVER_LEVEL) -> Claim:
     return replace(claim, tenant=THEIRS, run_min=run_min)
 
 
-def a_full_fleet(level: int = OVER_LEVEL, ours: int = 8) -> GlobalImage:
-    """Theirs runs on all of it, and ours waits for half of it."""
+def a_full_fleet(level: int = OVER_LEVEL, ours: int = 8, data: tuple[DatasetName, ...] = ()) -> GlobalImage:
+    """Theirs runs on all of it, and ours, which reads this data, waits for half of it."""
     return a_queue(
         TenantSet(OURS, 1),
         TenantSet(THEIRS, 1),
         EntitlementSet(OURS, 2, "H100", Entitlement(ours)),
         submitted(1, of("theirs")),
         WorkloadAwarded(W1, 1, EU, 0, (), tenant=THEIRS, level=level, charge={"H100": 16_000}),
-        submitted(2, of("ours", a_job(1, 8))),
+        submitted(2, replace(of("ours", a_job(1, 8)), data=data)),
     )
 
 
@@ -273,6 +275,16 @@ def test_work_within_quota_waits_for_gpus_held_over_it() -> None:
     assert [] == waiting(a_full_fleet(), spared, GangStarted(W1, 1), now=after(START, seconds(10)))
     assert [W2] == waiting(a_full_fleet(), spared, GangStarted(W1, 1))
     assert [] == waiting(a_full_fleet(), theirs, joined("w1", first=2, nodes=1))
+
+
+def test_work_waits_for_no_gpus_where_its_data_is_not() -> None:
+    """It waits for its data: that others hold the region's GPUs over quota is not to blame."""
+    theirs, clicks = granted(held_by_theirs()), DatasetName("clicks")
+    queue = a_full_fleet(data=(clicks,))
+    queue = folded(queue, [DatasetSet(clicks, 1, (US,), US)], log=GLOBAL_LOG, first=7)
+    assert [] == waiting(queue, theirs)
+    queue = folded(queue, [DatasetSet(clicks, 2, (EU, US), US)], log=GLOBAL_LOG, first=8)
+    assert [W2] == waiting(queue, theirs)
 
 
 def test_awarded_work_waits_until_all_its_victims_were_told() -> None:

@@ -59,8 +59,7 @@ class Draw(Struct, frozen=True):
 def drawn_problem(draw: Draw) -> DataProblem:
     """Return the problem on the first day, homes as V0 has them and no other copies."""
     dice = np.random.default_rng(draw.seed)
-    sizes = np.exp(np.log(SIZE_BYTES) + SIZE_SIGMA * dice.standard_normal(draw.tables))
-    sizes = np.ceil(np.minimum(sizes, SIZE_BYTES_MAX)).astype(np.int64)
+    sizes = drawn_sizes(draw.tables, dice)
     team_of = np.arange(draw.tables) // TEAM_TABLES
     starts, tables, team_of_job = _jobs(draw, team_of, dice)
     jobs = len(starts) - 1
@@ -94,14 +93,26 @@ def drawn_problem(draw: Draw) -> DataProblem:
     )
 
 
+def drawn_sizes(tables: int, dice: np.random.Generator) -> Ints:
+    """Return (tables,) bytes."""
+    sizes = np.exp(np.log(SIZE_BYTES) + SIZE_SIGMA * dice.standard_normal(tables))
+    found: Ints = np.ceil(np.minimum(sizes, SIZE_BYTES_MAX)).astype(np.int64)
+    return found
+
+
+def drawn_readers(tables: int, dice: np.random.Generator) -> Floats:
+    """Return (tables,) how many jobs read each table, before they are rounded."""
+    found: Floats = np.exp(np.interp(dice.standard_normal(tables), READERS_NORMAL, np.log(READERS)))
+    return found
+
+
 def _jobs(draw: Draw, team_of: Ints, dice: np.random.Generator) -> tuple[Ints, Ints, Ints]:
     """Return where each job's tables begin, the tables, and the team of each job.
 
     Each table has a place for each of its readers. A team's places are shuffled, some are exchanged with those of all teams, and the row is cut
     into jobs; a job that would have a table twice has it once.
     """
-    deviates = dice.standard_normal(len(team_of))
-    readers = np.exp(np.interp(deviates, READERS_NORMAL, np.log(READERS)))
+    readers = drawn_readers(len(team_of), dice)
     places = np.repeat(np.arange(len(team_of)), np.maximum(1, np.rint(readers)).astype(np.int64))
     places = places[np.lexsort((dice.random(len(places)), team_of[places]))]
     teams = team_of[places]
@@ -127,16 +138,27 @@ def _supply(draw: Draw, dice: np.random.Generator) -> Floats:
 
 def _demand(draw: Draw, job_bytes: Floats, dice: np.random.Generator) -> Floats:
     """Return (jobs,) GPU-seconds: drawn, and dealt by ranks that correlate with the logarithm of a job's bytes."""
+    ranks, seconds, widths = attempts(draw.correlation, job_bytes, dice)
+    demand = np.empty(len(job_bytes))
+    demand[ranks] = seconds * widths
+    return demand
+
+
+def attempts(correlation: float, job_bytes: Floats, dice: np.random.Generator) -> tuple[Ints, Floats, Floats]:
+    """Return the jobs by rank, and the seconds and the GPUs of the attempt that each has; those of least GPU-seconds first.
+
+    job_bytes   (jobs,) that each job reads
+    """
     count = len(job_bytes)
     by_bytes = np.log(job_bytes)
     by_bytes = (by_bytes - by_bytes.mean()) / by_bytes.std()
-    rank = draw.correlation * by_bytes + np.sqrt(1 - draw.correlation**2) * dice.standard_normal(count)
+    rank = correlation * by_bytes + np.sqrt(1 - correlation**2) * dice.standard_normal(count)
     seconds = np.minimum(
         np.exp(np.log(WORK_SECONDS) + WORK_SIGMA * dice.standard_normal(count)), WORK_SECONDS_MAX
     )
-    demand = np.empty(count)
-    demand[np.argsort(rank, kind="stable")] = np.sort(seconds * dice.choice(WIDTHS, count, p=WIDTH_SHARES))
-    return demand
+    widths = dice.choice(WIDTHS, count, p=WIDTH_SHARES)
+    order = np.argsort(seconds * widths, kind="stable")
+    return np.argsort(rank, kind="stable"), seconds[order], widths[order].astype(np.float64)
 
 
 def _scaled(demand: Floats, types: Ints, high: Flags, supply: Floats) -> Floats:

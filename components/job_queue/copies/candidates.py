@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from components.job_queue.ordering import bring_up
 from components.job_queue.state.queue_state import QueueState, why_not_asked
+from core.images.copies import copy_key
 from core.images.queue import WorkloadRow
 from core.nouns.data import UNSTATED
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Instant
-from core.nouns.limits import READS_LOOKED_AT_MAX
+from core.nouns.limits import COPY_TRIES_MAX, READS_LOOKED_AT_MAX
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import QuotaClass
@@ -74,29 +75,55 @@ def wanted_copies(state: QueueState, now: Instant) -> list[WantedCopy]:
 
 
 def _target(state: QueueState, group: WaitingGroup) -> RegionName | None:
-    """Return the region with the hardware where the fewest bytes are missing, copies under way not counted, and that can store the rest."""
+    """Return the region with the hardware where the fewest bytes are missing, copies under way not counted, and that can have the rest.
+
+    A region to which such a copy has failed time and again comes behind all others.
+    """
     ranked = []
     for region, reason in group.reasons.items():
         if reason is Reason.NO_DATA and region in state.data.services:
-            missing = _missing_bytes(state, group, region)
-            if missing is not None:
-                ranked.append((missing, region))
-    return min(ranked)[1] if ranked else None
+            lacking = _lacking(state, group, region)
+            if _can_have(state, lacking, region):
+                rows = state.image.datasets.rows
+                size = sum(rows[name].size for name in lacking)
+                ranked.append((_failed(state, lacking, region), size, region))
+    return min(ranked)[2] if ranked else None
 
 
-def _missing_bytes(state: QueueState, group: WaitingGroup, region: RegionName) -> int | None:
-    """Return the bytes that a region lacks and no copy under way brings; None if it cannot have them."""
-    datasets, copies = state.image.datasets, state.image.copies
-    capacity = state.image.data_settings.storage_of(region)
-    coming = {order.dataset for order in copies.orders.values() if order.target == region}
-    lacking = [name for name in datasets.missing_in(region, group.row.spec.data) if name not in coming]
-    if not lacking:
-        return 0
-    known = [datasets.rows.get(name) for name in lacking]
-    if capacity == UNSTATED or any(row is None or not row.regions for row in known):
-        return None  # Its storage is not stated, or some of the data is in no region.
-    size = sum(row.size for row in known if row is not None)
-    return size if state.data.stored[region] + expected_in(state, region) + size <= capacity else None
+def _lacking(state: QueueState, group: WaitingGroup, region: RegionName) -> list[DatasetName]:
+    """Return the datasets that a region lacks and no copy under way brings."""
+    orders = state.image.copies.orders.values()
+    coming = {order.dataset for order in orders if order.target == region}
+    missing = state.image.datasets.missing_in(region, group.row.spec.data)
+    return [name for name in missing if name not in coming]
+
+
+def _can_have(state: QueueState, lacking: list[DatasetName], region: RegionName) -> bool:
+    """Return whether a region has storage for datasets, and an open link from a region that holds each."""
+    settings, datasets = state.image.data_settings, state.image.datasets
+    size = 0
+    for name in lacking:
+        row = datasets.rows.get(name)
+        if row is None or not any(
+            serves_data(state, source) and settings.rate_of(source, region) for source in row.regions
+        ):
+            return False
+        size += row.size
+    capacity = settings.storage_of(region)
+    used = state.data.stored[region] + expected_in(state, region)
+    return not lacking or (capacity != UNSTATED and used + size <= capacity)
+
+
+def _failed(state: QueueState, lacking: list[DatasetName], region: RegionName) -> bool:
+    """Return whether a copy of one of these datasets failed so often in a row that the next try comes much later."""
+    failures = state.image.copies.failures
+    known = (failures.get(copy_key(name, region)) for name in lacking)
+    return any(one is not None and one.times >= COPY_TRIES_MAX for one in known)
+
+
+def serves_data(state: QueueState, region: RegionName) -> bool:
+    """Return whether a region has a data service, and is not abandoned."""
+    return region in state.data.services and region not in state.image.regions.abandoned
 
 
 def expected_in(state: QueueState, region: RegionName) -> int:

@@ -1,13 +1,13 @@
 """Which copies are ordered and deleted next.
 
 Deletions first, then copies that waiting work needs, in rank order, then the plan's, by level and in the plan's order. A copy is ordered
-if the target has storage for it, a link from a region that has the dataset has a free place (the last place of a link, and a quarter of
+if the target has storage for it, a link from a region that has the dataset has a free place (the last place of a link, and a part of
 the day's bytes, are for copies that work waits for), and the day has bytes left (core/rules/data/copies.py).
 """
 
 from collections import Counter
 
-from components.job_queue.copies.candidates import wanted_copies
+from components.job_queue.copies.candidates import serves_data, wanted_copies
 from components.job_queue.state.copy_notes import CopiesLooked
 from components.job_queue.state.queue_state import QueueState
 from core.component import NOTHING, Decision
@@ -19,7 +19,7 @@ from core.nouns.data import UNSTATED, ActionKind, CopyFailure, PlannedAction
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import COPIES_AT_ONCE_MAX, COPY_LOOK, LINK_COPIES_MAX
-from core.rules.data.copies import day_limit, fits_day, may_try, next_chance, spent_now
+from core.rules.data.copies import day_limit, fits_day, may_try, next_chance, planned_limit, spent_now
 
 OF_THE_PLAN = WorkloadId("")
 """No workload waits for the copy."""
@@ -154,7 +154,8 @@ class Ordering:
             return
         if not self._touched.get(dataset, True) or target in self._copies.drops.get(dataset, ()):
             return
-        if not fits_day(self._spent, row.size, self._limit, is_planned=not workload):
+        limit = self._limit if workload else planned_limit(self._limit, self._now)
+        if not fits_day(self._spent, row.size, limit):
             return
         if not self._may_store(row, target) or not may_try(self._copies, dataset, target, self._now):
             return
@@ -188,7 +189,11 @@ class Ordering:
 
     def _may_store(self, row: DatasetRow, target: RegionName) -> bool:
         capacity = self._settings.storage_of(target)
-        return capacity != UNSTATED and self._is_open(target) and self._stored[target] + row.size <= capacity
+        return (
+            capacity != UNSTATED
+            and serves_data(self._state, target)
+            and self._stored[target] + row.size <= capacity
+        )
 
     def _source(
         self, dataset: DatasetName, row: DatasetRow, target: RegionName, *, is_urgent: bool
@@ -201,13 +206,9 @@ class Ordering:
         free = [
             (-self._settings.rate_of(region, target), region != row.home, region)
             for region in row.regions
-            if self._is_open(region)
+            if serves_data(self._state, region)
             and self._settings.rate_of(region, target)
             and self._used[region, target] < most
         ]
         failures = self._copies.failures.get(copy_key(dataset, target), FailedCopies()).times
         return sorted(free)[failures % len(free)][2] if free else None
-
-    def _is_open(self, region: RegionName) -> bool:
-        """Return whether a region has a data service, and is not abandoned."""
-        return region in self._state.data.services and region not in self._state.image.regions.abandoned

@@ -6,7 +6,7 @@ from itertools import islice
 
 from components.job_queue.copies.candidates import expected_in
 from components.job_queue.state.queue_state import QueueState
-from components.replies import answered
+from components.replies import answered, refused
 from core.component import Decision
 from core.messages.base import Envelope, Message
 from core.messages.copies import (
@@ -21,7 +21,8 @@ from core.messages.copies import (
 from core.messages.data import DataSettingsShown, ShowDataSettings, ShownLink, ShownStorage
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import LISTED_MAX
+from core.nouns.limits import LISTED_MAX, NAME_LENGTH_MAX
+from core.nouns.reasons import Reason
 from core.rules.data.copies import day_limit, spent_now
 
 ASKED_OF_COPIES: tuple[type[Message], ...] = (ListCopies, ShowDataPlan, ShowDataSettings)
@@ -38,10 +39,12 @@ class CopyQueries:
         }
 
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
-        """Return the copies under way, those that failed, and those that are being deleted."""
+        """Return the copies under way, those that failed, and those that are being deleted; refuse a dataset that no operator placed."""
         message = envelope.message
         assert isinstance(message, ListCopies)
         copies, now, wanted = state.image.copies, envelope.at, message.dataset
+        if wanted and wanted not in state.image.datasets.rows:
+            return refused(Reason.UNKNOWN_DATASET, (f"dataset: {wanted[:NAME_LENGTH_MAX]}",))
         leaving = (
             LeavingCopy(dataset, region, is_cleared)
             for dataset, regions in copies.drops.items()

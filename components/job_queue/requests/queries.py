@@ -6,6 +6,7 @@ Queries change no state. Reasons are computed from the queue's present state, so
 from collections import Counter
 from collections.abc import Callable
 
+from components.job_queue.copies.obstacles import obstacle_in
 from components.job_queue.copies.queries import copies_of, failures_of
 from components.job_queue.ordering import asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.job_queue.quota.drain import excluded, excluded_why, has_turn
@@ -356,6 +357,7 @@ def _outlook(
     figures = noted if said is None and noted is not None and noted.reason == against else said
     is_full = against is Reason.OPEN_BIDS or against in LACKS_CAPACITY
     prospect = said.prospect if said is not None else None
+    lacks_data = against is Reason.NO_DATA
     return RegionOutlook(
         region=region,
         reason=against or "",
@@ -374,6 +376,7 @@ def _outlook(
         kept_for=kept_for(state, region, against, workload),
         unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
         noted=_past(noted, max(row.submitted_at, row.awarded_at, taken), now) if noted is not None else (),
+        no_copy=(obstacle_in(state, row.spec.data, region, now) or "") if lacks_data else "",
     )
 
 

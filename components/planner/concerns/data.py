@@ -1,6 +1,6 @@
 """Plans of where data should live: which homes move, and which regions get copies. There is one key, `ALL_DATA`.
 
-Data is planned once a day, and at most every five minutes when demand, supply or waits have moved (core/rules/data/planning.py). The plan
+Data is planned once a day, and at most every five minutes, or as the policy says, when demand, supply or waits have moved (core/rules/data/planning.py). The plan
 is sent to the queue, which has copies made. While a region's log is not known, nothing is planned: its hardware would count as none.
 """
 
@@ -28,8 +28,7 @@ from core.rules.data.planning import (
     asked_of,
     basis_of,
     demand_of,
-    is_due,
-    next_day,
+    looked_at_next,
     settings_revision,
     supply_of,
 )
@@ -79,8 +78,9 @@ class DataPlanning:
         supply = {region: supply_of(state.regions[region].capacity) for region in regions}
         demand = demand_of(queue.readings, now)
         basis = basis_of(queue, demand, supply)
-        if not is_due(queue.copies, basis, now):
-            return LookAgain(next_day(queue.copies))
+        next_look = looked_at_next(queue.copies, queue.data_settings.policy, basis, now)
+        if next_look > now:
+            return LookAgain(next_look)
         asked = asked_of(queue, demand, supply)
         return Problem(queue.copies.plan.number, asked, PlanBasis(basis, state.queue_sequence))
 

@@ -1,7 +1,7 @@
 """Rules of copies: bytes of a day, retries after failures, and how a plan is cut into facts.
 
 Bytes of a day: the copies ordered in one day (UTC) have at most `day_permille` of the bytes of all datasets, or `day_bytes_min`. A copy that is larger than
-a whole day's bytes may be ordered in a day without others; the following days pay for it. So the copies of any n days have at most n
+a whole day's bytes may be ordered in a day without others; the following days pay for that. So the copies of any n days have at most n
 days' bytes and those of the largest dataset.
 """
 
@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from core.codec import encode
 from core.images.copies import Copies, FailedCopies, copy_key, day_of
 from core.images.datasets import Datasets
-from core.nouns.data import DAY_SECONDS, DataPolicy, PlannedAction
+from core.nouns.data import DataPolicy, PlannedAction
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import COPY_RETRY, COPY_RETRY_MAX, COPY_TRIES_MAX, COPY_TRY_AGAIN, PLAN_PART_BYTES_MAX
 
 PLAN_PART = 3, 4
-"""Part of a day's bytes that copies of the plan may have; the rest is for copies that work waits for."""
+"""Part of a day's bytes that copies of the plan may have in its first hour; the rest is kept for copies that work waits for, and an equal part
+of the rest is given to the plan with each hour, as less time is left in which work may need that."""
+HOUR, HOURS = 3_600 * SECOND, 24
 
 
 def bytes_of(datasets: Datasets) -> int:
@@ -34,10 +36,19 @@ def spent_now(copies: Copies, now: Instant) -> int:
     return copies.spent_on(max(day_of(now), copies.day))
 
 
-def fits_day(spent: int, size: int, limit: int, *, is_planned: bool) -> bool:
-    """Return whether a copy of so many bytes may be ordered in a day of which so many are spent."""
-    part, whole = PLAN_PART if is_planned else (1, 1)
-    return spent == 0 or spent + size <= limit * part // whole
+def fits_day(spent: int, size: int, limit: int) -> bool:
+    """Return whether a copy of so many bytes may be ordered in a day of which so many are spent.
+
+    limit   `day_limit`, or `planned_limit` for a copy that no work waits for
+    """
+    return spent == 0 or spent + size <= limit
+
+
+def planned_limit(limit: int, now: Instant) -> int:
+    """Return the part of a day's bytes that copies of the plan may have by now."""
+    part, whole = PLAN_PART
+    hour = now // HOUR % HOURS
+    return limit * part // whole + limit * (whole - part) * hour // (whole * HOURS)
 
 
 def may_try(copies: Copies, dataset: DatasetName, target: RegionName, now: Instant) -> bool:
@@ -55,14 +66,9 @@ def tried_again_at(failed: FailedCopies) -> Instant:
 
 
 def next_chance(copies: Copies, now: Instant) -> Instant:
-    """Return when time alone may allow an order: the next day, or the next try of a copy that failed."""
+    """Return when time alone may allow an order: the next hour, with the next day, or the next try of a copy that failed."""
     tries = (tried_again_at(failed) for failed in copies.failures.values())
-    return min((day_after(now), *(at for at in tries if at > now)))
-
-
-def day_after(now: Instant) -> Instant:
-    """Return the beginning of the next day, UTC."""
-    return Instant((day_of(now) + 1) * DAY_SECONDS * SECOND)
+    return min((Instant((now // HOUR + 1) * HOUR), *(at for at in tries if at > now)))
 
 
 def parts_of(actions: Sequence[PlannedAction]) -> Iterator[tuple[PlannedAction, ...]]:

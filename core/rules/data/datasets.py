@@ -6,7 +6,8 @@ from core.images.datasets import Datasets
 from core.messages.data import SetDataset
 from core.nouns.data import DataPolicy
 from core.nouns.ids import RegionName
-from core.nouns.limits import DATA_BYTES_MAX, EXTRA_PERMILLE_MAX, NAME_LENGTH_MAX
+from core.nouns.instant import SECOND
+from core.nouns.limits import DATA_BYTES_MAX, DATA_LOOK, DATA_LOOK_MAX, EXTRA_PERMILLE_MAX, NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
 from core.nouns.tenant import FRESH_LEVEL
 from core.nouns.workload import WorkloadSpec
@@ -65,4 +66,6 @@ def problems_of_policy(policy: DataPolicy, by: str) -> list[str]:
         found.append(f"day_bytes_min: from 0 to {DATA_BYTES_MAX}")
     if not 0 <= policy.extra_permille <= EXTRA_PERMILLE_MAX:
         found.append(f"extra_permille: from 0 to {EXTRA_PERMILLE_MAX}")
+    if not DATA_LOOK <= policy.replan_seconds * SECOND <= DATA_LOOK_MAX:
+        found.append(f"replan_seconds: from {DATA_LOOK // SECOND} to {DATA_LOOK_MAX // SECOND}")
     return found + problems_of_amount("by", 0, 0, by)

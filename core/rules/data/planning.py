@@ -17,10 +17,10 @@ from core.images.capacity import Capacity
 from core.images.copies import Copies
 from core.images.datasets import DatasetRow
 from core.images.readings import ReadingRow, Readings, reading_key
-from core.nouns.data import DataBasis
+from core.nouns.data import DataBasis, DataPolicy
 from core.nouns.fleet import will_do
 from core.nouns.ids import DatasetName, RegionName
-from core.nouns.instant import Instant, after
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import (
     DATA_BASIS_PARTS,
     DATA_LOOK_MAX,
@@ -96,27 +96,29 @@ def settings_revision(queue: GlobalImage) -> int:
 
 
 def has_moved(known: DataBasis, now: DataBasis) -> bool:
-    """Return whether demand, waits, a region's supply or all bytes changed by `DATA_MOVED_PERMILLE`, or an operator changed a setting."""
+    """Return whether demand, waits, a region's supply or all bytes changed by `DATA_MOVED_PERMILLE`."""
     demand = max(sum(known.demand), sum(now.demand))
     return (
-        known.settings != now.settings
-        or _is_large(_difference(known.demand, now.demand), demand)
+        _is_large(_difference(known.demand, now.demand), demand)
         or _is_large(_difference(known.waiting, now.waiting), demand)
         or _is_large(abs(known.bytes - now.bytes), max(known.bytes, now.bytes))
         or _supply_moved(known, now)
     )
 
 
-def is_due(copies: Copies, basis: DataBasis, now: Instant) -> bool:
-    """Return whether data is to be planned: no plan was made, the newest is a day old or carried out, or its basis has moved."""
+def looked_at_next(copies: Copies, policy: DataPolicy, basis: DataBasis, now: Instant) -> Instant:
+    """Return when data is to be planned, if its basis does not move until then; now or before: data is to be planned now.
+
+    That is a day after the newest plan, or as soon as the policy allows if that plan is carried out or its basis has moved; at once if there is
+    no plan, or an operator set storage or policy since.
+    """
     plan = copies.plan
+    if not plan.number or plan.basis.settings != basis.settings:
+        return now
     is_carried_out = plan.actions > 0 and not copies.actions
-    return not plan.number or now >= next_day(copies) or is_carried_out or has_moved(plan.basis, basis)
-
-
-def next_day(copies: Copies) -> Instant:
-    """Return when the newest plan is a day old."""
-    return after(Instant(copies.plan.at), DATA_LOOK_MAX)
+    if is_carried_out or has_moved(plan.basis, basis):
+        return after(Instant(plan.at), Nanoseconds(policy.replan_seconds * SECOND))
+    return after(Instant(plan.at), DATA_LOOK_MAX)
 
 
 def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> AskedData:

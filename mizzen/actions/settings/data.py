@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from bus.port import Bus
 from core.messages.base import Message
+from core.messages.copies import DataPlanShown, ShowDataPlan
 from core.messages.data import (
     DataSettingAnswered,
     DataSettingsShown,
@@ -14,11 +15,14 @@ from core.messages.data import (
     SetStorage,
     ShowDataSettings,
 )
+from core.messages.planning import ConcernShown, ShowConcern
 from core.nouns.data import UNSTATED, DataPolicy
 from core.nouns.ids import RegionName
+from core.nouns.instant import SECOND
+from core.nouns.limits import DATA_BYTES_MAX
 from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import ask, ask_on_revision, submitter
-from mizzen.jobs.values import Unreadable, bytes_of, decimal_of
+from mizzen.jobs.values import Unreadable, decimal_of, exact_bytes_of, span_of
 from mizzen.terminal.output import MISUSED, CommandError
 
 NONE = "none"
@@ -28,6 +32,15 @@ NONE = "none"
 async def settings_of(bus: Bus) -> DataSettingsShown:
     """Return all that is set. Raises CommandError."""
     return await ask(bus, ShowDataSettings(), DataSettingsShown)
+
+
+async def newest_plan(bus: Bus) -> tuple[DataPlanShown, ConcernShown | None]:
+    """Return the newest plan for data, and the state of the planner; None: no planner answers. Raises CommandError."""
+    shown = await ask(bus, ShowDataPlan(), DataPlanShown)
+    try:
+        return shown, await ask(bus, ShowConcern("data"), ConcernShown)
+    except CommandError:
+        return shown, None
 
 
 async def set_storage(bus: Bus, region: str, amount: str) -> DataSettingsShown:
@@ -62,7 +75,7 @@ async def set_policy(bus: Bus, wish: Callable[[DataPolicy], DataPolicy]) -> Data
 
 
 def wish_of(
-    *, automatic: str, per_day: str, at_least: str, extra: str, disaster: str
+    *, automatic: str, per_day: str, at_least: str, extra: str, disaster: str, replan: str
 ) -> Callable[[DataPolicy], DataPolicy] | None:
     """Return what the options make of a policy; None: they name nothing. Raises CommandError."""
     fields: dict[str, bool | int] = {}
@@ -79,15 +92,25 @@ def wish_of(
             fields[field] = _permille(name, text)
     if at_least:
         fields["day_bytes_min"] = size_of(at_least, "at_least")
+    if replan:
+        try:
+            fields["replan_seconds"] = span_of(replan) // SECOND
+        except Unreadable as error:
+            raise CommandError(f"replan: {error}", MISUSED) from error
     return (lambda policy: replace(policy, **fields)) if fields else None
 
 
 def size_of(text: str, field: str) -> int:
-    """Return an amount of bytes. Raises CommandError."""
+    """Return an amount of bytes: none, or one up to an exbibyte. Raises CommandError."""
     try:
-        return bytes_of(text)
+        amount = exact_bytes_of(text)
     except Unreadable as error:
         raise CommandError(f"{field}: {error}", MISUSED) from error
+    if 0 < amount < 1:
+        raise CommandError(f"{field}: {text[:80]} is less than a byte", MISUSED)
+    if amount > DATA_BYTES_MAX:
+        raise CommandError(f"{field}: {text[:80]} is more than an exbibyte", MISUSED)
+    return int(amount)
 
 
 def _permille(name: str, text: str) -> int:

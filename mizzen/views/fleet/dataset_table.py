@@ -4,10 +4,13 @@ from collections.abc import Iterable
 
 from core.messages.copies import CopiesListed, DataPlanShown, ListedCopy
 from core.messages.data import DataSettingsShown, ListedDataset
+from core.messages.planning import ConcernShown
 from core.nouns.data import UNSTATED, ActionKind, DataFigures, DataPolicy
-from core.nouns.instant import SECOND
+from core.nouns.instant import SECOND, Instant
+from mizzen.jobs.values import span_text
 from mizzen.views.phrases.copy_text import failure_text
 from mizzen.views.phrases.durations import short_text
+from mizzen.views.phrases.planner_text import planner_text
 from mizzen.views.phrases.text import bytes_text, columns_text
 
 COLUMNS = ("DATASET", "SIZE", "HOME", "REGIONS", "READERS", "WAITING", "GPUS")
@@ -78,6 +81,7 @@ def _policy(policy: DataPolicy) -> list[str]:
         f"per day       {policy.day_permille / 10:g} % of the bytes of all datasets, {bytes_text(policy.day_bytes_min)} at least",
         f"extra         {policy.extra_permille / 10:g} % of them, for copies beyond one of each",
         f"disaster      {'a copy of each outside its home' if policy.has_disaster_copies else 'no copies for it'}",
+        f"plans         a day apart, or {span_text(policy.replan_seconds * SECOND)} where demand, waits or GPUs moved",
     ]
 
 
@@ -111,12 +115,19 @@ def _copy(one: ListedCopy) -> tuple[object, ...]:
     return one.copy, one.dataset, one.source, one.target, bytes_text(one.bytes), done, left, why
 
 
-def plan_lines(shown: DataPlanShown, width: int | None) -> list[str]:
-    """The newest plan, what it gains, and its next steps."""
+def plan_lines(
+    shown: DataPlanShown, planner: ConcernShown | None, now: Instant, width: int | None
+) -> list[str]:
+    """The newest plan, what it gains, its next steps, and why there is none that is newer.
+
+    planner   of the concern for data; None: no planner answers
+    """
+    why = planner_text(planner)
     if not shown.number:
-        return ["there is no plan yet"]
+        return [f"there is no plan yet{': ' if why else ''}{why}"]
+    age = short_text(max(0, now - shown.at))
     lines = [
-        f"plan {shown.number}: {shown.actions} steps, {bytes_text(shown.bytes)} to copy",
+        f"plan {shown.number}, {age} ago: {shown.actions} steps, {bytes_text(shown.bytes)} to copy",
         *columns_text(
             ("", "WORST", "SPREAD", "AT HOME", "WITH GPU", "EXTRA"),
             [("before", *_figures(shown.before)), ("after", *_figures(shown.after))],
@@ -138,7 +149,7 @@ def plan_lines(shown: DataPlanShown, width: int | None) -> list[str]:
             for action in shown.next[:SHOWN_MAX]
         ]
         lines += columns_text(("STEP", "DATASET", "FROM", "TO", "COPIES", "LEVEL"), rows, width, ("COPIES",))
-    return lines
+    return [*lines, *([why] if why else [])]
 
 
 def _figures(figures: DataFigures) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from core.rules.expected_steps import steps_in
 from core.sharing.policies import POLICIES
 from mizzen.jobs.values import span_text
 from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.planner_text import planner_text
 from mizzen.views.phrases.prediction_text import PREDICTED_BY
 from mizzen.views.phrases.text import columns_text, time_text
 from mizzen.views.policies.received_time import JobTime, Part, parts_of
@@ -57,23 +58,7 @@ def shares_problem(sharing: Sharing, planner: ConcernShown | None) -> str:
         stands = f"they are {behind} change{'s' if behind > 1 else ''} old, until a planner tells newer ones"
     elif planner is None or not planner.failures:
         return ""
-    return "; ".join(text for text in (stands, _planner_text(planner)) if text)
-
-
-def _planner_text(planner: ConcernShown | None) -> str:
-    if planner is None:
-        return "no planner answers: the fleet file starts one with `planner: true`"
-    if not planner.has_solver:
-        return "the planner has no solver: install Mizzen with the extra `planner` where it runs"
-    if planner.failures:
-        times = "once" if planner.failures == 1 else f"{planner.failures} times in a row"
-        again = (
-            ""
-            if planner.again_in < 0 or planner.is_solving
-            else f", and tries again in {time_text(planner.again_in)}"
-        )
-        return f"the planner failed {times}{again}: {planner.why}"
-    return "the planner is at work" if planner.is_solving else ""
+    return "; ".join(text for text in (stands, planner_text(planner)) if text)
 
 
 def status_of(

@@ -20,7 +20,7 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 from core.nouns.workload import JobSpec, Kind, Phase, WorkloadSpec
 from mizzen.terminal.output import CommandError
-from mizzen.views.phrases.copy_text import failure_text
+from mizzen.views.phrases.copy_text import failure_text, obstacle_text
 from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.quota_text import held_to_text, level_text, standing_text
 from mizzen.views.phrases.reservation_text import promised_text, unbounded_text
@@ -343,6 +343,7 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
         parts += [text for text in (_hardware_text(outlook, spec),) if text]
     if outlook.reason == Reason.NO_DATA:
         parts.append(f"it lacks {', '.join(outlook.missing_data)}")
+        parts += [obstacle_text(outlook.no_copy)] * bool(outlook.no_copy)
     if outlook.missing_gpu_milli > 1:
         parts.append(
             f"{gpus_text(outlook.missing_gpu_milli)} more GPUs must be freed before it is asked again"

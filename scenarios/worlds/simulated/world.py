@@ -15,7 +15,7 @@ from core.images import RegionImage
 from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
-from runtime.data.emulated_world import DataWorld
+from runtime.data.emulated_world import DataWorld, EmulatedDisk
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Plan, Unit, units_of
@@ -188,6 +188,14 @@ class SimulatedWorld(SimulatedDeeds, World):
     def durable(self, log: LogName) -> int:
         """On its disk."""
         return self.store.durable(log)[0]
+
+    def data_disk(self, region: RegionName) -> EmulatedDisk:
+        """As it is now."""
+        return self.data.disk(region)
+
+    def put_data(self, region: RegionName, dataset: DatasetName) -> None:
+        """As they were before anything was deleted there."""
+        self.data.put_back(region, dataset)
 
     # What it is made of.
 

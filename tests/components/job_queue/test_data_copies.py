@@ -1,5 +1,6 @@
 """Copies of data: for work that waits, then by plan, within storage, links and the day's bytes; and no whole copy is ever lost."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,10 +40,18 @@ from core.messages.queue import CancelWorkload, ExplainWorkload, WorkloadExplain
 from core.messages.regions import AbandonRegion
 from core.nouns.data import UNSTATED, DataPolicy
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
-from core.nouns.instant import seconds
-from core.nouns.limits import COPY_LOOK, COPY_RETRY, LINK_COPIES_MAX, WAITING_READS_INTERVAL
+from core.nouns.instant import Instant, Nanoseconds, seconds
+from core.nouns.limits import (
+    COPY_LOOK,
+    COPY_RETRY,
+    COPY_TRIES_MAX,
+    COPY_TRY_AGAIN,
+    LINK_COPIES_MAX,
+    WAITING_READS_INTERVAL,
+)
 from core.nouns.workload import EndCause
-from tests.builders import EU, US, a_job, a_spec
+from core.rules.data.copies import planned_limit
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, joined
 from tests.components.support.data import (
     CLICKS,
     GB,
@@ -107,6 +116,29 @@ def test_target_is_where_the_fewest_bytes_are_missing(start: Start) -> None:
     (order,) = ordered(look(queue))
     assert (USERS, EU) == (order.dataset, order.target)
     assert [] == ordered(queue.wait(COPY_LOOK))
+
+
+def test_target_has_an_open_link(start: Start) -> None:
+    """Fewer bytes are missing in US, but no link goes there."""
+    queue = a_queue_with_data(start)
+    place(queue, CLICKS, US, size=3 * GB)
+    place(queue, USERS, EU)
+    queue.hear(SetLink(EU, US, 0, 0, "root"))
+    submit(queue, a_spec(data=[CLICKS, USERS]))
+    assert [(CLICKS, EU)] == [(order.dataset, order.target) for order in ordered(look(queue))]
+
+
+def test_copy_that_fails_time_and_again_is_made_elsewhere(start: Start) -> None:
+    """Fewer bytes are missing in US; after three failures in a row EU gets its copy instead."""
+    queue = a_queue_with_data(start)
+    place(queue, CLICKS, US, size=3 * GB)
+    place(queue, USERS, EU)
+    submit(queue, a_spec(data=[CLICKS, USERS]))
+    for _ in range(COPY_TRIES_MAX):
+        (order,) = ordered(queue.wait(Nanoseconds(3 * COPY_TRY_AGAIN)))
+        assert (USERS, US) == (order.dataset, order.target)
+        failed(queue, order, "disk_full")
+    assert [(CLICKS, EU)] == [(order.dataset, order.target) for order in ordered(look(queue))]
 
 
 def test_nothing_is_copied_for_work_that_some_region_may_run(start: Start) -> None:
@@ -196,6 +228,92 @@ def test_explain_tells_no_failures_of_copies_elsewhere(start: Start) -> None:
         for workload in (there, elsewhere)
     }
     assert {there: 1, elsewhere: 0} == told
+
+
+def closed_link(queue: Machine[Any]) -> None:
+    """Nothing may go from the home to the region with the hardware."""
+    queue.hear(SetLink(US, EU, 0, 0))
+
+
+def spent_day(queue: Machine[Any]) -> None:
+    """Another copy took the bytes of the day."""
+    queue.hear(SetDataPolicy(DataPolicy(day_permille=0, day_bytes_min=GB + 1), 1))
+    place(queue, USERS, US)
+    submit(queue, a_spec(data=[USERS]))
+    (order,) = ordered(look(queue))
+    made(queue, order)
+
+
+def failure(queue: Machine[Any]) -> None:
+    """The copy is ordered, and fails."""
+    place(queue, CLICKS, US)
+    submit(queue, a_spec(data=[CLICKS]))
+    failed(queue, ordered(look(queue))[0], "disk_full")
+
+
+def deletion(queue: Machine[Any]) -> None:
+    """An older copy is to be deleted, and is not yet."""
+    place(queue, CLICKS, US, EU)
+    plan(queue, drop(CLICKS, EU))
+    look(queue)
+
+
+def full_link(queue: Machine[Any]) -> None:
+    """All places of the link are taken."""
+    for number in range(LINK_COPIES_MAX):
+        name = DatasetName(f"other-{number}")
+        place(queue, name, US)
+        submit(queue, a_spec(data=[name]))
+    assert LINK_COPIES_MAX == len(ordered(look(queue)))
+
+
+@pytest.mark.parametrize(
+    ("before", "obstacle"),
+    [
+        pytest.param(lambda _: None, "", id="it is ordered soon"),
+        pytest.param(lambda queue: place(queue, CLICKS), "nowhere", id="nowhere"),
+        pytest.param(
+            lambda queue: queue.hear(SetDataPolicy(DataPolicy(is_automatic=False), 1)),
+            "not_automatic",
+            id="off",
+        ),
+        pytest.param(
+            lambda queue: queue.hear(SetStorage(EU, UNSTATED, 1)), "storage_unstated", id="unstated"
+        ),
+        pytest.param(lambda queue: queue.hear(SetStorage(EU, GB - 1, 1)), "storage_full", id="storage"),
+        pytest.param(
+            lambda queue: queue.hear(AbandonRegion(US, 0, is_forced=True)), "no_source", id="source"
+        ),
+        pytest.param(closed_link, "link_closed", id="link"),
+        pytest.param(full_link, "link_busy", id="busy"),
+        pytest.param(failure, "tried_later", id="failed"),
+        pytest.param(spent_day, "day_spent", id="day"),
+        pytest.param(deletion, "being_deleted", id="deletion"),
+    ],
+)
+def test_explain_tells_why_no_copy_is_ordered(
+    start: Start, before: Callable[[Machine[Any]], object], obstacle: str
+) -> None:
+    """And what is told is so: without an obstacle the copy is ordered, and with one it is not."""
+    queue = a_queue_with_data(start, us="A100")
+    place(queue, CLICKS, US)
+    before(queue)
+    workload = submit(queue, a_spec(data=[CLICKS]))
+    told = said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained)
+    assert {EU: obstacle, US: ""} == {one.region: one.no_copy for one in told.regions}
+    assert (not obstacle) == (CLICKS in [order.dataset for order in ordered(look(queue))])
+
+
+def test_explain_tells_that_a_region_has_no_data_service(start: Start) -> None:
+    """So nothing can be copied there."""
+    queue = start(JobQueue((US, EU), (US,)))
+    queue.fact(EU_LOG, joined())
+    queue.fact(US_LOG, joined(gpu_type="A100"))
+    queue.wake()
+    place(queue, CLICKS, US)
+    workload = submit(queue, a_spec(data=[CLICKS]))
+    told = said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained)
+    assert {EU: "no_data_service", US: ""} == {one.region: one.no_copy for one in told.regions}
 
 
 # By plan.
@@ -376,6 +494,27 @@ def test_days_bytes_are_never_exceeded_and_excess_is_carried_over(start: Start) 
     assert 3 == count, "of eight GB four may go a day, and three by plan"
     more = ordered(queue.wait(DAY))
     assert more
+
+
+def test_what_no_work_needed_is_given_to_the_plan_with_each_hour(start: Start) -> None:
+    """M34: of 48 GB a day 36 are the plan's in the first hour, and half a GB more with each hour, as nothing waits."""
+    assert [36, 36, 37, 47] == [
+        planned_limit(48, Instant(DAY + seconds(3_600 * hour))) for hour in (0, 1, 2, 23)
+    ]
+    assert 36 == planned_limit(48, Instant(2 * DAY))
+    queue = a_queue_with_data(start, day_permille=120)
+    for number in range(50):
+        place(queue, DatasetName(f"big-{number}"), EU, size=8 * GB)
+    plan(queue, *(copy(DatasetName(f"big-{number}"), EU, US) for number in range(50)))
+    count = 0
+    while orders := ordered(look(queue)):
+        count += len(orders)
+        for order in orders:
+            made(queue, order)
+    assert 4 == count, "a fifth would be 40 GB"
+    assert [] == ordered(queue.wait(seconds(7 * 3_600)))
+    assert 1 == len(ordered(queue.wait(seconds(3_600)))), "in the ninth hour"
+    assert [] == ordered(queue.wait(seconds(14 * 3_600)))
 
 
 def test_copy_that_is_larger_than_a_day_goes_alone_and_is_paid_for(start: Start) -> None:
@@ -586,6 +725,16 @@ def test_bad_words_are_refused(start: Start, message: Any, reason: str, fields: 
     assert [] == facts(decision)
     refusal = said_once(decision, Refused)
     assert (reason, fields) == (refusal.reason, [text.partition(":")[0] for text in refusal.problems])
+
+
+def test_copies_of_a_dataset_that_no_operator_placed(start: Start) -> None:
+    """Are not none: the name is unknown."""
+    queue = a_queue_with_data(start)
+    submit(queue, a_spec(data=[CLICKS]))
+    refusal = said_once(queue.hear(ListCopies(CLICKS)), Refused)
+    assert ("unknown_dataset", (f"dataset: {CLICKS}",)) == (refusal.reason, refusal.problems)
+    place(queue, CLICKS, EU)
+    assert () == said_once(queue.hear(ListCopies(CLICKS)), CopiesListed).orders
 
 
 def test_region_without_a_data_service_has_no_storage(start: Start) -> None:

@@ -94,6 +94,22 @@ def test_hot_tables_are_wanted_in_proportion_to_supply() -> None:
     assert (10 * wanted.sum(axis=0) <= 0.25 * 160 * np.array([3, 1, 0])).all()
 
 
+@pytest.mark.parametrize(("demand", "regions"), [(4.0, 0), (4.1, 2), (6.0, 2), (6.1, 3), (90.0, 3)])
+def test_tables_too_wide_for_any_home_are_wanted_in_several_regions(demand: float, regions: int) -> None:
+    """As many, those with the most GPUs first, as have enough GPUs; all tables of a job alike, and no others."""
+    problem = problem_of(
+        [10, 20, 10],
+        [0, 0, 0],
+        [Job((0, 1), demand), Job((2,), 1.0)],
+        [[2.0], [4.0], [2.0], [0.0]],
+        hot_permille=0,
+    )
+    wanted = Prices(problem).cold > 0
+    assert [regions, regions, 0] == wanted.sum(axis=1).tolist()
+    assert [1, 0, 2][:regions] == [region for region in (1, 0, 2) if wanted[0, region]]
+    assert not wanted[:, 3].any()
+
+
 def test_storage_is_priced_from_four_fifths_on() -> None:
     """Of 100 bytes in the region 90 are used: 10 lie above four fifths; a table more, and 20 lie above all of it."""
     few = problem_of([90], [0], [Job((0,))], [[1.0]], storage=[100])

@@ -248,3 +248,14 @@ def test_table_of_unknown_size_is_not_copied() -> None:
     jobs = [Job((0, 1), 1.0, gpu_type=1)]
     problem = problem_of([0, 10], [0, 0], jobs, [[1.0, 0.0], [1.0, 1.0]], disaster_copies=False, pinned=[1])
     assert [] == done(planned(problem))
+
+
+@pytest.mark.parametrize(("price", "moves"), [(0.0, 1), (1.4, 1), (1.6, 0)])
+def test_step_gains_more_than_its_bytes_cost(price: float, moves: int) -> None:
+    """A home without the GPUs of its readers moves, unless that costs more than it gains; the objective is the same."""
+    problem = problem_of(
+        [10], [0], [Job((0,), 1.0, gpu_type=1)], [[9.0, 0.0], [9.0, 3.0]], disaster_copies=False
+    )
+    plan = planned(replace(problem, copy_price=price))
+    assert moves == len(plan.kinds)
+    assert planned(problem).before.objective == plan.before.objective

@@ -46,9 +46,10 @@ class Regions(Struct, frozen=True):
         return self.us / ".incoming" / str(copy)
 
     def left(self) -> list[str]:
-        """Return all in `.incoming` but the lock."""
+        """Return all in `.incoming` but the lock, and the notes of copies that were made."""
         incoming = self.us / ".incoming"
-        return sorted(path.name for path in incoming.glob("*") if path.name != ".lock")
+        kept = (".lock", "made-")
+        return sorted(path.name for path in incoming.glob("*") if not path.name.startswith(kept))
 
     def order(
         self, copy: int = 1, dataset: str = WORDS, rate: int = FAST, **fields: Any

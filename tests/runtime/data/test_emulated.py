@@ -236,6 +236,19 @@ async def test_dataset_that_was_put_nowhere(world: World) -> None:
 
 
 @emulated
+async def test_deleted_dataset_is_put_back(world: World) -> None:
+    """As an operator puts files back; what is there stays."""
+    world.data.take_away(EU, WORDS)
+    world.data.put_back(EU, WORDS)
+    world.begin(ORDER)
+    await world.at(150)
+    assert [(100.0, over())] == world.ends()
+    world.data.put(EU, WORDS, 5, "mine")
+    world.data.put_back(EU, WORDS)
+    assert Content("mine", 5) == world.data.content(EU, WORDS)
+
+
+@emulated
 async def test_source_is_deleted_and_place_taken_meanwhile(world: World) -> None:
     """A copy whose source is gone fails; what an operator put in its place stays."""
     other = CopyData(2, DatasetName("other"), EU, BYTES, RATE, hash_of(DatasetName("other")))
@@ -249,6 +262,19 @@ async def test_source_is_deleted_and_place_taken_meanwhile(world: World) -> None
     assert Content("an operator's", 1) == world.disk.contents[DatasetName("other")]
     world.begin(other)
     assert CopyFailure.HASH_DIFFERS == world.ends()[-1][1].reason
+
+
+@emulated
+async def test_copy_of_an_ended_order_makes_room_for_other_content(world: World) -> None:
+    """As with real files: no order stands where the log has a copy, so a copy that was made before is deleted."""
+    world.begin(ORDER)
+    await world.at(150)
+    world.begin(ForgetCopy(1))
+    world.data.put(EU, WORDS, BYTES, "new")
+    world.begin(CopyData(2, WORDS, EU, BYTES, RATE, "new"))
+    await world.at(300)
+    assert [(100.0, over()), (250.0, over(copy=2))] == world.ends()
+    assert Content("new", BYTES) == world.disk.contents[WORDS]
 
 
 @emulated

@@ -355,6 +355,28 @@ async def test_files_of_an_operator_are_never_touched(regions: Regions) -> None:
     assert b"mine" == regions.target().read_bytes()
 
 
+async def test_copy_of_an_ended_order_makes_room_for_other_content(regions: Regions) -> None:
+    """A copy that was made, and whose order an operator ended in that moment, is no file of an operator: other content replaces it."""
+    regions.source().write_bytes(b"old")
+    old = regions.order()
+    async with serving(regions) as service:
+        assert "" == (await service.copied(old)).reason
+        service.begin(ForgetCopy(1))
+    write_tree(regions.source("new"), 20_000)
+    regions.source().unlink()
+    regions.source("new").rename(regions.source())
+    async with serving(regions) as service:
+        new = regions.order(2)
+        assert CopyChanged(2, new.bytes, is_over=True) == await service.copied(new)
+        assert new.hash == hash_of(regions.target())[0]
+        # What an operator puts in its place is the operator's, and so is what comes after a deletion.
+        service.begin(DropData(WORDS))
+        assert DataDropped(WORDS) == await service.end()
+        regions.target().write_bytes(b"old")
+        assert failed(await service.copied(regions.order(3)), CopyFailure.HASH_DIFFERS)
+        assert b"old" == regions.target().read_bytes()
+
+
 async def test_links_in_the_place_of_our_directories_are_refused(tmp_path: Path, regions: Regions) -> None:
     """Nothing is written, renamed or deleted where they lead."""
     regions.source().write_bytes(b"abc")
