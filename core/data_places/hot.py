@@ -1,7 +1,8 @@
 """Hot and wide tables: which tables other regions than their home should hold, too.
 
 Each region and GPU type has a quota of bytes in proportion to its supply. A region's quota of a type is filled with the tables that have the
-most demand for the type by byte, of those with more demand than the mean table. A job whose tables are all hot starts wherever its GPUs are.
+most demand for the type by byte, and then with the smallest of those that nobody reads: somebody may tomorrow. A job whose tables are all hot
+starts wherever its GPUs are.
 
 A table is wide if its readers want more GPUs of a type than any region has. It is wanted in as many regions, those with the most first, as
 have enough together. Readers that also read a table of unknown size are not counted: that table is not copied.
@@ -25,12 +26,8 @@ def hot_wanted(problem: DataProblem, by_type: Floats) -> Flags:
         problem.hot_permille / 1_000 * problem.all_bytes * problem.supply / max(problem.supply.sum(), 1e-300)
     )
     for gpu_type in range(types):
-        demand = by_type[:, gpu_type]
-        read = demand > 0
-        if not read.any():
-            continue
-        hot = np.flatnonzero(read & (demand >= demand[read].mean()) & (problem.sizes > 0))
-        hot = hot[np.argsort(-demand[hot] / problem.sizes[hot], kind="stable")]
+        hot = np.flatnonzero(problem.sizes > 0)
+        hot = hot[np.lexsort((problem.sizes[hot], -by_type[hot, gpu_type] / problem.sizes[hot]))]
         filled = np.cumsum(problem.sizes[hot])
         for region in range(regions):
             wanted[hot[filled <= quota[region, gpu_type]], region] = True

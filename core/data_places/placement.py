@@ -100,6 +100,13 @@ class Placement:
         """Let steps change what they may change in another placement."""
         self.may_move, self.may_copy, self.may_drop = other.may_move, other.may_copy, other.may_drop
 
+    def held_together(self, table: int) -> list[float]:
+        """Return by region how many of the tables that are read with a table it holds, weighted by the demand of the reading jobs."""
+        jobs = self._readers[self._starts[table] : self._starts[table + 1]]
+        there = self.problem.lengths[jobs, None] - self.missing[jobs]
+        found: list[float] = (self.prices.job_weight[jobs] @ there).tolist()
+        return found
+
     def tried(self, kind: int, tables: Ints, region: int, *, keeps: bool | None = None) -> Tried | None:
         """Return the step with its exact gain; None where it changes nothing or breaks a bound.
 

@@ -33,7 +33,7 @@ UNCOLLOCATED = 0.5
 UNPROTECTED = 0.025
 """Price of all tables unprotected: half by their bytes, half by the demand of their readers."""
 COLD = 0.05
-"""Price of all demand, each part where the GPUs of its type are, when no hot table is there."""
+"""Price when no hot or wide table is where it is wanted: half by demand, each part where the GPUs of its type are, and half for each alike."""
 STORAGE_FROM = 0.8
 FILLED = 0.002
 """Price of a share of all bytes that lies above 0.8 of a bound: below, a copy that nothing needs costs nothing."""
@@ -94,7 +94,8 @@ class Prices:
         self.unprotected = np.where(is_somewhere & problem.disaster_copies, UNPROTECTED * value, 0.0)
         shares = problem.supply / np.maximum(problem.supply.sum(axis=0), 1e-300)
         wanted = (hot_wanted(problem, by_type) | wide_wanted(problem)) & is_somewhere[:, None]
-        self.cold = np.where(wanted, COLD * (by_type @ shares.T), 0.0)
+        each = 1.0 / max(1, int(wanted.sum()))
+        self.cold = np.where(wanted, COLD * (0.5 * (by_type @ shares.T) + 0.5 * each), 0.0)
 
     def balance(self, demand: Floats, supply: Floats) -> Floats:
         """Return the price of each region.

@@ -154,18 +154,24 @@ def _is_worth_it(step: Tried, by_byte: float) -> bool:
 
 
 def _tried(placement: Placement, kind: int, tables: Ints, region: int) -> Tried | None:
-    """Try a candidate, in the protecting region with the most storage left where it names none."""
+    """Try a candidate; where it names no region, in the protecting region with storage for it that holds most of what is read with the table.
+
+    Of equals the one with the most storage left counts: so sets of tables have their copies in one region, too.
+    """
     if region != ANY_REGION:
         return placement.tried(kind, tables, region)
     prices, table = placement.prices, tables[0]
     if placement.protected[table]:
         return None
-    partners = (prices.partners[prices.kinds[table], placement.home[table]] & prices.stated).tolist()
-    room = [
-        capacity - used if is_partner else -1
-        for is_partner, capacity, used in zip(partners, prices.capacities, placement.used, strict=True)
+    partners = np.flatnonzero(prices.partners[prices.kinds[table], placement.home[table]] & prices.stated)
+    size = int(placement.problem.sizes[table])
+    together = placement.held_together(int(table))
+    ranked = [
+        (-together[partner], placement.used[partner] - prices.capacities[partner], partner)
+        for partner in partners.tolist()
+        if placement.used[partner] + size <= prices.capacities[partner]
     ]
-    return placement.tried(kind, tables, room.index(max(room)))
+    return placement.tried(kind, tables, min(ranked)[2]) if ranked else None
 
 
 def _first_steps(start: Placement) -> list[Tried]:

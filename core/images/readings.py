@@ -2,7 +2,7 @@
 
 A row counts the GPU-seconds that workloads with the same datasets, GPU types and level band held, halved after each `USE_HALF_LIFE`,
 and those that they wanted, held or not, halved after each `WANT_HALF_LIFE`. The demand of a row is the larger of both means: what was
-held in the last days, or wanted in the last hours. So a plan hears within minutes of work that comes or cannot start.
+held in the last weeks, or wanted in the last hours. So a plan hears within minutes of work that comes or cannot start.
 """
 
 from msgspec import Struct, field
@@ -88,7 +88,7 @@ class Readings(Section):
     """When that was."""
 
     def gpus_of(self, row: ReadingRow, now: Instant) -> int:
-        """Return the demand of a row in GPU milli: held on average in the last days, or wanted in the last hours."""
+        """Return the demand of a row in GPU milli: held on average in the last weeks, or wanted in the last hours."""
         age = now - self.since
         return max(_mean(row.held, now, USE_HALF_LIFE, age), _mean(row.wanted, now, WANT_HALF_LIFE, age))
 

@@ -53,7 +53,7 @@ class ListedDataset(Struct, frozen=True):
     readers: int = 0
     """Workloads that run and read it."""
     gpu_milli: int = 0
-    """Demand of what reads it: held on average in the last days, or wanted in the last hours."""
+    """Demand of what reads it: held on average in the last weeks, or wanted in the last hours."""
     copying: tuple[RegionName, ...] = ()
     """Regions that are getting a copy."""
     leaving: tuple[RegionName, ...] = ()

@@ -310,12 +310,12 @@ def test_answer_from_before_a_setting_is_dropped(start: Start) -> None:
     assert (100 * TB, 0) == again.storage
 
 
-def test_work_that_is_gone_is_no_demand_in_the_end(start: Start) -> None:
-    """Demand fades; a plan without any is recorded, too."""
+def test_work_that_never_ran_is_no_demand_two_days_later(start: Start) -> None:
+    """What is wanted fades in hours; a plan without any demand is recorded, too."""
     planning = Planning(start)
     planning.planned()
     planning.say(WorkloadCancelled(WorkloadId("w-1")))
-    for _ in range(400):
+    for _ in range(48):
         for asked in planning.asked(seconds(3_600)):
             for command in planning.answer(asked):
                 planning.record(command)

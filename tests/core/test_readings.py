@@ -77,7 +77,7 @@ def test_new_demand_is_heard_of_within_minutes() -> None:
 
 
 def test_demand_fades_after_the_end() -> None:
-    """By half in a day, and what was cancelled before it ran fades in hours."""
+    """By half in a month, and what was cancelled before it ran fades in hours."""
     told = Told()
     told.say(reading())
     told.say(awarded())

@@ -1,6 +1,6 @@
 """When data is planned anew, and the problem that is solved then: demand and waits, open hardware, and where each dataset is.
 
-The demand of a row of `readings` is the GPUs held in the last days or wanted in the last hours; while some of its work waits, those wanted now
+The demand of a row of `readings` is the GPUs held in the last weeks or wanted in the last hours; while some of its work waits, those wanted now
 if they are more. Orders that stand count as carried out. A plan may copy the plan's part of a day's bytes, or the largest dataset.
 """
 

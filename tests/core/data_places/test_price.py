@@ -84,14 +84,21 @@ def test_any_copy_protects_where_no_region_has_the_missing_types() -> None:
 
 
 def test_hot_tables_are_wanted_in_proportion_to_supply() -> None:
-    """M32: half of all bytes, three quarters of them where three quarters of the GPUs are, the most demand by byte first."""
+    """M32: as many bytes as there are, three quarters of them where three quarters of the GPUs are, the most demand by byte first."""
     jobs = [Job((table,), 1.0 + table / 100) for table in range(16)]
     problem = problem_of([10] * 16, [2] * 16, jobs, [[3.0], [1.0], [0.0]], hot_permille=1_000)
     wanted = Prices(problem).cold > 0
-    # Hot are the eight with more demand than the mean; the region with a quarter of the supply has room for four.
-    assert [8, 4, 0] == wanted.sum(axis=0).tolist()
+    assert [12, 4, 0] == wanted.sum(axis=0).tolist()
     assert [12, 13, 14, 15] == np.flatnonzero(wanted[:, 1]).tolist()
     assert (10 * wanted.sum(axis=0) <= 0.25 * 160 * np.array([3, 1, 0])).all()
+
+
+def test_small_tables_that_nobody_reads_are_wanted_last() -> None:
+    """The smallest first, in what hot tables leave of the quota; each copy counts alike."""
+    problem = problem_of([10, 30, 20, 10], [0] * 4, [Job((0,), 1.0)], [[1.0], [1.0]], hot_permille=1_200)
+    cold = Prices(problem).cold
+    assert [True, False, True, True] == (cold[:, 1] > 0).tolist()
+    assert 0 < cold[3, 1] < cold[0, 1]
 
 
 @pytest.mark.parametrize(("demand", "regions"), [(4.0, 0), (4.1, 2), (6.0, 2), (6.1, 3), (90.0, 3)])
