@@ -5,9 +5,9 @@ is recorded, homes that move to the other region; beside it work comes whose har
 services are killed forty times and the queue ten times, one message in fifty is lost, and six copies arrive with flipped bits.
 
     cap_exceeded         days whose orders had more bytes than the day's limit, less what failed copies did not move
-    without_whole_copy   times that a dataset was on no region's disk with the right hash, looked at by each fact about data
+    without_whole_copy   times that a dataset was on no region's disk with the right hash, looked at when a copy is made, a home moves or a copy is deleted
     urgent_inversions    planned copies that were ordered while one for work that had waited longer than a look could have been tried
-    backlog_left         actions of the plan and orders that are left after seven days
+    backlog_left         actions of the plan, orders and deletions that are left after seven days
     drained_days         until the plan's last copy was made
     busiest_day          bytes of the day with the most, in parts of the limit
     orders, failed       copies ordered, and of them those that failed
@@ -266,7 +266,7 @@ class _Watch:
 
     def _backlog(self) -> int:
         copies = self._run.witness.queue.copies
-        return len(copies.actions) + len(copies.orders)
+        return len(copies.actions) + len(copies.orders) + len(copies.to_drop) + len(copies.drops)
 
     def _is_in_west(self, name: DatasetName) -> bool:
         return WEST in self._run.witness.queue.datasets.rows[name].regions

@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from core.data_places.actions import ADD_COPY, DROP_COPY, MOVE_HOME, Plan
 from core.data_places.figures import Figures
+from core.data_places.price import UNPROTECTED
 from core.data_places.problem import DataProblem
 from core.nouns.data import BANDS, HIGH_BAND, LEVELS, ActionKind, DataFigures, PlannedAction
 from core.nouns.ids import DatasetName, RegionName
@@ -12,9 +13,10 @@ from core.nouns.quantities import MILLI
 
 KINDS = {MOVE_HOME: ActionKind.MOVE, ADD_COPY: ActionKind.COPY, DROP_COPY: ActionKind.DROP}
 MILLIONTHS = 1_000_000
-COPY_PRICE = 0.02
+COPY_PRICE = 0.01
 """Chosen: plans five minutes apart, on demand of some tens of workloads, moved the same homes to and fro for gains of less by byte, while a
-daily plan of a large fleet has nearly none (`python -m bench balance`)."""
+daily plan of a large fleet has nearly none (`python -m bench balance`). Less than a byte's protection by a copy elsewhere is worth."""
+assert COPY_PRICE < 0.5 * UNPROTECTED
 
 
 class AskedTable(Struct, frozen=True, array_like=True):

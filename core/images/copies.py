@@ -21,7 +21,9 @@ from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.limits import COPY_FAILURES_KEPT_MAX
 
-NO_FAILURES = (CopyFailure.SIZE_DIFFERS, CopyFailure.DATASET_CHANGED, CopyFailure.REGION_ABANDONED)
+ENDS = (CopyFailure.DATASET_CHANGED, CopyFailure.REGION_ABANDONED, CopyFailure.NOT_SERVED)
+"""Ends of orders after which the copy is not wanted any more, or cannot be made."""
+NO_FAILURES = (CopyFailure.SIZE_DIFFERS, *ENDS)
 """Ends of orders that another order does not meet again."""
 
 
@@ -101,12 +103,10 @@ class Copies(Section):
     """Days since the epoch, UTC, in which the newest order was made."""
     day_bytes: int = 0
     """Bytes of orders in that day, less what failed copies did not move, and what earlier days' orders had beyond their days' limits."""
-    day_limit: int = 0
-    """Bytes that orders of one day may have, as of the newest order."""
 
-    def spent_on(self, day: int) -> int:
-        """Return the bytes that count in a day, not before the newest order's: a day's limit of them is forgotten with each day."""
-        return max(0, self.day_bytes - self.day_limit * max(0, day - self.day))
+    def spent_on(self, day: int, limit: int) -> int:
+        """Return the bytes that count in a day, not before the newest order's: the limit of a day of them is forgotten with each day."""
+        return max(0, self.day_bytes - limit * max(0, day - self.day))
 
     def failed_of(self, dataset: DatasetName) -> list[str]:
         """Return the keys of the dataset's copies that failed."""
@@ -151,8 +151,8 @@ class Copies(Section):
             event.keeps,
         )
         day = day_of(fact.at)
-        self.day_bytes = self.spent_on(day) + event.bytes
-        self.day, self.day_limit = max(day, self.day), event.day_limit
+        self.day_bytes = self.spent_on(day, event.day_limit) + event.bytes
+        self.day = max(day, self.day)
         self._carried_out(event.dataset, event.target)
 
     def _hashed(self, fact: Fact) -> None:
@@ -176,6 +176,9 @@ class Copies(Section):
         order = self.orders.pop(event.copy, None)
         if order is not None and day_of(order.ordered_at) == self.day:
             self.day_bytes = max(0, self.day_bytes - max(0, order.bytes - event.moved))
+        if order is not None and not order.wanted_by and event.reason not in ENDS:
+            action = _action_of(order)
+            self.actions.setdefault(action_key(action), action)
         if event.reason in NO_FAILURES:
             return
         key = copy_key(event.dataset, event.target)
@@ -225,7 +228,9 @@ class Copies(Section):
             number: order for number, order in self.orders.items() if order.dataset != event.dataset
         }
         deleting = {
-            region: True for region, is_cleared in self.drops.get(event.dataset, {}).items() if is_cleared
+            region: True
+            for region, is_cleared in self.drops.get(event.dataset, {}).items()
+            if is_cleared and region not in event.regions  # None is at it in a region that may be named.
         }
         self.drops.pop(event.dataset, None)
         if deleting:
@@ -241,6 +246,14 @@ class Copies(Section):
         """Record that the old home's copy is to be dropped."""
         action = PlannedAction(ActionKind.DROP, dataset, region, RegionName(""), 0)
         self.to_drop[action_key(action)] = action
+
+
+def _action_of(order: CopyRow) -> PlannedAction:
+    """Return the planned action of which an order was made."""
+    kind = ActionKind.MOVE if order.is_move else ActionKind.COPY
+    return PlannedAction(
+        kind, order.dataset, order.source, order.target, order.bytes, order.gain, order.level, order.keeps
+    )
 
 
 def copy_key(dataset: DatasetName, target: RegionName) -> str:

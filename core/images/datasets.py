@@ -63,6 +63,7 @@ class Datasets(Section):
     def _set(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, DatasetSet)
+        known = self.rows.get(event.dataset, DatasetRow())
         self.rows[event.dataset] = DatasetRow(
             tuple(sorted(event.regions)),
             event.home,
@@ -71,6 +72,7 @@ class Datasets(Section):
             event.is_pinned,
             event.hash,
             event.revision,
+            known.is_measured and (event.hash, event.size) == (known.hash, known.size),
         )
 
     def _hashed(self, fact: Fact) -> None:

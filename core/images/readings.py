@@ -47,6 +47,8 @@ class ReadingRow(Struct):
     """By attempts whose tasks all run."""
     wanted: FadingUse = FadingUse()
     """By workloads that have not ended."""
+    live: int = 0
+    """Those workloads: while there are some, the row stays."""
 
 
 class LiveReading(Struct):
@@ -163,7 +165,7 @@ class Readings(Section):
         return level if priority is None else min(priority, level)
 
     def _row(self, spec: WorkloadSpec, band: int) -> str:
-        """Return the key of a workload's row, which is made if it is new; the row that changed longest ago makes room."""
+        """Return the key of a workload's row, which is made if it is new; the row without work that changed longest ago makes room."""
         return self._made(tuple(sorted(spec.data)), types_of(spec.jobs), band)
 
     def _made(self, data: tuple[DatasetName, ...], types: tuple[str, ...], band: int) -> str:
@@ -171,7 +173,7 @@ class Readings(Section):
         if key not in self.rows:
             self.rows[key] = ReadingRow(data, types, band)
             if len(self.rows) > READINGS_MAX:
-                idle = (one for one, row in self.rows.items() if one != key and not row.wanted.gpu_milli)
+                idle = (one for one, row in self.rows.items() if one != key and not row.live)
                 oldest = next(idle, None)
                 if oldest is not None:
                     del self.rows[oldest]
@@ -203,6 +205,7 @@ class Readings(Section):
         """Add a workload's GPUs to its row, or take them away."""
         live, now = self.live[workload], Instant(at)
         row = self.rows[live.row] = self.rows.pop(live.row)
+        row.live += sign
         more = sign * live.gpu_milli
         row.wanted = charged(row.wanted, row.wanted.gpu_milli + more, now, WANT_HALF_LIFE)
         if live.is_up:

@@ -127,7 +127,7 @@ VERSIONS = Versions(
         "bc4a2e51df756905",
         "ceac077c834e803e",
         "78ddbff62ff5221e",
-        "c0994ab709625fc9",
+        "2fac062ca5d293c0",
     ),
     step=Step(_version_5),
 )

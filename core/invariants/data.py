@@ -2,7 +2,7 @@
 
 Checked at every award by the queue's own log: by the region's datasets at the decision. Datasets that operators remove later are not
 considered. Copies are checked at every order and deletion: the last whole copy of a dataset never goes, no copy is deleted while an
-active award reads it, and orders keep within the target's storage and the day's bytes.
+active award reads it or it would be the last, no copy replaces files that one reads, and orders keep within the target's storage and the day's bytes.
 """
 
 from core.events.copies import CopyOrdered, DropCleared, DropOrdered
@@ -11,7 +11,7 @@ from core.fact import Fact
 from core.images import GlobalImage
 from core.images.copies import day_of
 from core.nouns.data import UNSTATED
-from core.nouns.ids import RegionName
+from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.rules.data.copies import bytes_of, day_limit
 from core.rules.data.datasets import against_data
 
@@ -24,20 +24,28 @@ def check_data(fact: Fact, before: GlobalImage) -> list[str]:
         case CopyOrdered() as order:
             return _check_order(order, before, fact)
         case DropOrdered() as drop:
-            row = before.datasets.rows.get(drop.dataset)
-            others = set(row.regions) - {drop.region} if row is not None else set()
-            return (
-                []
-                if others
-                else [f"the last whole copy of {drop.dataset}, in {drop.region}, is to be deleted"]
-            )
+            return _check_others(drop, before)
         case DropCleared() as drop:
-            return [
+            return _check_others(drop, before) + [
                 f"the copy of {drop.dataset} in {drop.region} is deleted, and {workload} reads it there"
-                for workload, row in before.workloads.rows.items()
-                if row.is_active and row.region == drop.region and drop.dataset in row.spec.data
+                for workload in _readers(before, drop.dataset, drop.region)
             ]
     return []
+
+
+def _check_others(drop: DropOrdered | DropCleared, before: GlobalImage) -> list[str]:
+    """Return the violation if no other region, of those that are not abandoned, has all of the dataset."""
+    row = before.datasets.rows.get(drop.dataset)
+    others = set(row.regions) - {drop.region} - before.regions.abandoned.keys() if row is not None else ()
+    return [] if others else [f"the last whole copy of {drop.dataset}, in {drop.region}, is to be deleted"]
+
+
+def _readers(image: GlobalImage, dataset: DatasetName, region: RegionName) -> list[WorkloadId]:
+    return [
+        workload
+        for workload, row in image.workloads.rows.items()
+        if row.is_active and row.region == region and dataset in row.spec.data
+    ]
 
 
 def _check_award(award: WorkloadAwarded, before: GlobalImage) -> list[str]:
@@ -66,8 +74,12 @@ def _check_order(order: CopyOrdered, before: GlobalImage, fact: Fact) -> list[st
         found.append(
             f"copy {order.copy} of {order.dataset} is ordered to {order.target}, which cannot store it"
         )
+    found += [
+        f"copy {order.copy} of {order.dataset} is ordered to {order.target}, where {workload} reads what it replaces"
+        for workload in _readers(before, order.dataset, order.target)
+    ]
     limit = day_limit(before.data_settings.policy, bytes_of(before.datasets))
-    spent = before.copies.spent_on(max(day_of(fact.at), before.copies.day))
+    spent = before.copies.spent_on(max(day_of(fact.at), before.copies.day), limit)
     if spent and spent + order.bytes > limit:
         found.append(
             f"copy {order.copy} of {order.dataset} makes {spent + order.bytes} bytes in a day of {limit} at most"

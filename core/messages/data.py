@@ -21,7 +21,7 @@ class SetDataset(Message, frozen=True, tag="set-dataset", forbid_unknown_fields=
     """Bytes; 0: as it was."""
     is_pinned: bool = False
     hash: str = ""
-    """Of its content; empty: its home's data service computes it when it is copied first."""
+    """Of its content; empty: the data service of the region from which it is copied first computes it."""
 
 
 class DatasetAnswered(Answer, frozen=True, tag="dataset-answered"):

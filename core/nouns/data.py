@@ -87,11 +87,11 @@ class DataBasis(Struct, frozen=True):
     waiting: tuple[int, ...] = ()
     """(parts,) GPU milli of what of that waits."""
     supply: tuple[tuple[RegionName, str, int], ...] = ()
-    """Open GPU milli by region and node type."""
+    """GPU milli by region and node type, of nodes that take work or will after a maintenance."""
     bytes: int = 0
     """Of all datasets, one copy of each."""
     settings: int = 0
-    """Revisions of storage and policy, summed: it grows with each operator's word about them."""
+    """Revisions of storage, links and policy, summed: it grows with each operator's word about them."""
 
 
 class DataFigures(Struct, frozen=True):
@@ -123,6 +123,7 @@ class CopyFailure(StrEnum):
     COMMAND_FAILED = "command_failed"
     COMMAND_SILENT = "command_silent"
     REGION_ABANDONED = "region_abandoned"
+    NOT_SERVED = "not_served"
     DATASET_CHANGED = "dataset_changed"
 
 
@@ -136,6 +137,7 @@ COPY_FAILURES: dict[CopyFailure, str] = {
     CopyFailure.COMMAND_FAILED: "The command that copies data ended with an error.",
     CopyFailure.COMMAND_SILENT: "The command that copies data wrote nothing for too long, and was ended.",
     CopyFailure.REGION_ABANDONED: "An operator abandoned the region that was to send or receive it.",
+    CopyFailure.NOT_SERVED: "The region that was to send or receive it has no data service any more.",
     CopyFailure.DATASET_CHANGED: "An operator changed the dataset meanwhile.",
 }
 assert set(COPY_FAILURES) == set(CopyFailure)

@@ -498,7 +498,8 @@ DATA_BYTES_MAX = 1 << 60
 EXTRA_PERMILLE_MAX = 64_000
 """Of copies beyond one of each dataset: 64 of each."""
 READINGS_MAX = 50_000
-"""Rows of the section `readings`: sets of datasets, by GPU types and level band; the one that changed longest ago makes room."""
+"""Rows of the section `readings`: sets of datasets, by GPU types and level band. The one that changed longest ago makes room, of those whose work has
+ended: there may be as many more as there is work that has not."""
 USE_HALF_LIFE: Nanoseconds = seconds(30 * 24 * 3600)
 """Of the GPU-seconds that work with data held: sets of datasets are read again within weeks, and plans that have forgotten a set move its datasets
 apart. With a day 8 % of drawn work waited for data, with a week 0.7 %, with 30 days 0.3 % (`python -m bench data_ready`).
@@ -509,8 +510,10 @@ WAITING_READS_INTERVAL: Nanoseconds = seconds(60)
 """Between facts of what waits that reads data."""
 WAITING_READS_MAX = 1_000
 """Rows of one such fact, those with the most GPUs."""
-READS_LOOKED_AT_MAX = 2_048
-"""Groups of pending workloads, by level and shape, that are looked at for what waits for data."""
+READS_LOOKED_AT_MAX = 512
+"""Groups of pending workloads that read data, by level and shape, that are looked at for what waits for data: a third of a millisecond each."""
+GROUPS_LOOKED_AT_MAX = 50_000
+"""Groups of all pending workloads among which they are found."""
 LINK_COPIES_MAX = 4
 """Copies over one link at a time, each with an equal part of its rate. The last is for copies that work waits for."""
 COPY_TRIES_MAX = 3

@@ -67,6 +67,8 @@ class DataFiles:
         self._children = Children(silence_max, report_interval)
         self._directory = DataDirectory(directory, self._children, lock_span)
         self._hashing = Hashing(self._children, hasher)
+        self._verifying = Hashing(self._children, hasher)
+        """Copies are verified beside datasets that are hashed for other regions, of which one may take hours."""
         self._report_seconds = report_interval / SECOND
         self._kept_seconds = partial_kept / SECOND
         self._drop_retry_seconds = drop_retry / SECOND
@@ -149,7 +151,7 @@ class DataFiles:
         if order.copy in self._copies:
             return
         copy = FileCopy(
-            order, self._directory, self._directories, self._command, self._children, self._hashing
+            order, self._directory, self._directories, self._command, self._children, self._verifying
         )
         self._copies[order.copy] = copy
         self._take_turn(order.copy, lambda: self._carry_out(copy))

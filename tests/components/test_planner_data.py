@@ -10,8 +10,9 @@ import pytest
 from components.planner.component import Planner
 from core.data_places.asked import AskedData, PlannedData
 from core.effects import Solve
+from core.events.control import NodesClosed
 from core.events.copies import CopyOrdered, DataPlanned, DropOrdered
-from core.events.data import DataPolicySet, DatasetSet, DataWaited, StorageSet, WaitingReads
+from core.events.data import DataPolicySet, DatasetSet, DataWaited, LinkSet, StorageSet, WaitingReads
 from core.events.queue import RegionAdded, WorkloadCancelled
 from core.events.region import NodesLost
 from core.events.regions import RegionAbandoned
@@ -19,10 +20,11 @@ from core.fact import Event
 from core.messages.copies import SetDataPlan
 from core.messages.planning import ConcernShown, ShowConcern
 from core.messages.solving import Solved, Unsolved
-from core.nouns.data import ActionKind, DataPolicy, PlannedAction
+from core.nouns.data import UNSTATED, ActionKind, DataPolicy, PlannedAction
 from core.nouns.ids import GLOBAL_LOG, DatasetName, RegionName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import COMMAND_SAY_AGAIN, DATA_LOOK, DATA_LOOK_MAX, DATA_RETRY, DATA_SETTLE
+from core.nouns.maintenance import ClosureKind
 from runtime.planning.concerns import solved_at_once
 from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, joined, submitted
 from tests.components.support.machine import Machine
@@ -161,6 +163,17 @@ def test_demand_beyond_a_region_moves_its_data(start: Start) -> None:
     assert [command] == said(planning.machine.wait(COMMAND_SAY_AGAIN), SetDataPlan)
     planning.record(command)
     assert [] == said(planning.machine.wait(COMMAND_SAY_AGAIN), SetDataPlan)
+
+
+@pytest.mark.parametrize("has_disaster_copies", [True, False])
+def test_data_that_nobody_reads_is_protected(start: Start, *, has_disaster_copies: bool) -> None:
+    """A dataset without readers has a copy outside its home, unless the policy wants none."""
+    planning = Planning(start, policy=DataPolicy(has_disaster_copies=has_disaster_copies))
+    planning.say(dataset(VIEWS, US, size=TB // 5))
+    (asked,) = planning.asked()
+    (command,) = planning.answer(asked)
+    copies = [(action.dataset, action.target) for action in command.actions if action.dataset == VIEWS]
+    assert [(VIEWS, EU)] * has_disaster_copies == copies
 
 
 def test_nothing_is_planned_without_storage_or_leave(start: Start) -> None:
@@ -331,6 +344,57 @@ def test_operators_word_meanwhile_counts_more(start: Start) -> None:
     (command,) = planning.answer(asked)
     assert {2} == {action.revision for action in command.actions}
     assert isinstance(command.actions[0], PlannedAction)
+
+
+def test_work_over_quota_that_waits_counts_whole(start: Start) -> None:
+    """It waits at the lowest band, and is wanted at the band of its priority."""
+    planning = Planning(start)
+    planning.planned()
+    planning.asked()
+    for _ in range(4):
+        planning.submit(64)
+    planning.say(DataWaited((WaitingReads((CLICKS,), ("H100",), 0, "over_quota", 4, 256_000),)))
+    (asked,) = planning.asked()
+    assert [(2, 5 * 64)] == [(job.band, round(job.gpu_milli / 1_000)) for job in asked.jobs]
+
+
+@pytest.mark.parametrize(
+    ("kind", "milli"), [(ClosureKind.MAINTENANCE, 192_000), (ClosureKind.DRAIN, 128_000)]
+)
+def test_nodes_under_maintenance_are_supply(start: Start, kind: ClosureKind, milli: int) -> None:
+    """A maintenance ends; a drain may not."""
+    planning = Planning(start)
+    planning.machine.fact(US_LOG, NodesClosed("work", kind, ((0, 7),), "work"))
+    (asked,) = planning.asked()
+    assert ((64_000,), (milli,)) == asked.supply
+
+
+def test_nothing_is_planned_over_closed_links(start: Start) -> None:
+    """Neither to a region to which none is open, nor of what no region can send; an open link is planned with at once."""
+    planning = Planning(start)
+    planning.say(LinkSet(EU, US, 1, 0))
+    (asked,) = planning.asked()
+    assert (100 * TB, UNSTATED) == asked.storage
+    assert [0] == [table.size for table in asked.tables]
+    assert (TB // 2, 0) == asked.used_elsewhere
+    for command in planning.answer(asked):
+        assert () == command.actions
+        planning.record(command)
+    planning.say(LinkSet(EU, US, 2, TB))
+    (again,) = planning.asked()
+    assert [TB // 2] == [table.size for table in again.tables]
+
+
+def test_home_in_an_abandoned_region_may_move(start: Start) -> None:
+    """The dataset counts at home in the first region that has it."""
+    asia = RegionName("asia")
+    planning = Planning(start)
+    planning.say(RegionAdded(asia))
+    planning.say(DatasetSet(VIEWS, 1, (asia, EU, US), asia, "root", TB))
+    planning.say(RegionAbandoned(asia, 1, "root"))
+    asked = planning.asked(Nanoseconds(4 * DATA_RETRY))[0]
+    (views,) = (table for table in asked.tables if table.name == VIEWS)
+    assert (0, 0b11) == (views.home, views.copies)
 
 
 def test_answer_is_whole_numbers(start: Start) -> None:

@@ -139,6 +139,17 @@ def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEY in told.section.rows
 
 
+def test_row_of_work_without_gpus_stays_while_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wants no GPUs, and its end is counted in its row all the same."""
+    monkeypatch.setattr("core.images.readings.READINGS_MAX", 2)
+    told = Told()
+    told.say(submitted(1, a_spec(a_job(1, 0, cpus=4), data=[CLICKS])))
+    for number in (2, 3, 4):
+        told.say(submitted(number, a_spec(data=[f"table-{number}"])))
+    told.say(WorkloadCancelled(W1))
+    assert {} == {name: row for name, row in told.section.live.items() if name == W1}
+
+
 def test_work_without_data_is_not_counted() -> None:
     """Nor is what waits of it."""
     told = Told()

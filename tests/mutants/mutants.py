@@ -510,7 +510,7 @@ MUTANTS = (
             ),
             Edit(
                 "components/job_queue/copies/orders.py",
-                "        self._spent = spent_now(self._copies, now)\n",
+                "        self._spent = spent_now(self._copies, now, self._limit)\n",
                 "        self._spent = state.data.spent if state.data.day == now // 86_400_000_000_000 else 0\n",
             ),
         ),

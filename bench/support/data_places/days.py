@@ -8,7 +8,7 @@
        bytes left. Each copy has the rate of a day's bytes in a day. A wait ends at the full hour after the last copy, or when a region opens.
 
 Readings are those of the queue (core/images/readings.py), for the real spans of each run: of a row the GPUs held on average with a half-life
-of a day, or wanted with one of an hour, whichever is more; a row of less than a thousandth of a GPU is none. Work never waits for GPUs here.
+of 30 days, or wanted with one of an hour, whichever is more; a row of less than a thousandth of a GPU is none. Work never waits for GPUs here.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,8 @@ from bench.support.data_places.stream import (
     REUSED,
     Stream,
 )
-from core.data_places.actions import ADD_COPY, DROP_COPY, MOVE_HOME
+from core.data_places.actions import DROP_COPY, MOVE_HOME
+from core.data_places.asked import COPY_PRICE
 from core.data_places.problem import DataProblem, Flags, Floats, Ints, copies_of
 from core.data_places.search import planned
 from core.nouns.instant import SECOND
@@ -39,8 +40,6 @@ from core.rules.data.copies import PLAN_PART
 
 PLAN_SHARE = PLAN_PART[0] / PLAN_PART[1]
 """Of a day's bytes, those that planned copies may have: the rest is for work that waits."""
-SMALL_PERMILLE = 20
-"""Bytes of the copies of small tables that `with_small_tables` wants, to bytes of all tables: as many as of hot ones."""
 CAUSES = ("closed", "new_table", "cross_set", "new_set", "known_set")
 """Why a workload waited: the first that holds. Known sets are those of recurring workloads and of reused ones."""
 
@@ -91,8 +90,8 @@ class Way(Struct, frozen=True):
     """A way to plan."""
 
     planner: Planner
-    use_days: float = 1.0
-    """Half-life of the GPUs held, in those of the queue's readings."""
+    memory: float = 1.0
+    """Half-life of the GPUs held, in parts of that of the queue's readings."""
 
 
 class Warm(Struct, frozen=True):
@@ -135,27 +134,11 @@ def by_first_version(problem: DataProblem) -> list[Change]:
     ]
 
 
-def with_small_tables(problem: DataProblem) -> list[Change]:
-    """Return copies of the smallest tables in all regions, whether anything reads them or not, and then the actions of our plan."""
-    order = np.argsort(problem.sizes, kind="stable")
-    copied = np.cumsum(problem.sizes[order]) * (len(problem.regions) - 1)
-    held, left = problem.held.copy(), problem.bytes_max
-    found = []
-    for table in order[copied * 1_000 <= SMALL_PERMILLE * problem.all_bytes].tolist():
-        for region in np.flatnonzero(~held[table]).tolist():
-            size = int(problem.sizes[table])
-            if size <= left:
-                found.append(Change(ADD_COPY, table, int(problem.home[table]), region, size, keeps=True))
-                held[table, region] = True
-                left -= size
-    return found + ours(replace(problem, copies=copies_of(held), bytes_max=left))
-
-
-def readings_at(stream: Stream, started: Floats, day: int, use_days: float = 1.0) -> Floats:
+def readings_at(stream: Stream, started: Floats, day: int, memory: float = 1.0) -> Floats:
     """Return (rows that have come,) GPUs of each reading at the start of a day.
 
     started    (workloads,) hours; infinite: not yet
-    use_days   half-life of the GPUs held, in those of the queue
+    memory   half-life of the GPUs held, in parts of that of the queue
     """
     now = day * DAY_HOURS
     end = stream.span_of(day)[0]
@@ -163,7 +146,7 @@ def readings_at(stream: Stream, started: Floats, day: int, use_days: float = 1.0
     count = int(rows.max(initial=-1)) + 1
     ends = np.minimum(started[:end] + stream.seconds[:end] * (DAY_HOURS / DAY_SECONDS), now)
     found = np.zeros(count)
-    for begins, half_life in ((started[:end], USE_HALF_LIFE * use_days), (stream.hour[:end], WANT_HALF_LIFE)):
+    for begins, half_life in ((started[:end], USE_HALF_LIFE * memory), (stream.hour[:end], WANT_HALF_LIFE)):
         hours = half_life / SECOND * DAY_HOURS / DAY_SECONDS
         left = np.exp2((ends - now) / hours) - np.exp2((np.minimum(begins, ends) - now) / hours)
         whole = 1.0 - np.exp2(-(now + MONTH * DAY_HOURS) / hours)
@@ -199,7 +182,7 @@ class Days:
         """Return what a planner knows at the start of a day."""
         stream, whole = self.stream, self.stream.problem
         tables = stream.tables_at(day)
-        demand = readings_at(stream, self.started, day, self.way.use_days)
+        demand = readings_at(stream, self.started, day, self.way.memory)
         rows = np.flatnonzero(demand > 0)
         firsts = stream.row_first[rows]
         starts, read = _rows_of(stream.set_starts, stream.set_tables, stream.sets[firsts])
@@ -216,6 +199,7 @@ class Days:
             job_band=stream.band[firsts],
             job_demand=demand[rows],
             bytes_max=room,
+            copy_price=COPY_PRICE,
         )
 
     def _limit(self, day: int) -> int:

@@ -14,9 +14,9 @@ from core.images.queue import WorkloadRow
 from core.nouns.data import UNSTATED
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Instant
-from core.nouns.limits import COPY_TRIES_MAX, READS_LOOKED_AT_MAX
+from core.nouns.limits import COPY_TRIES_MAX, GROUPS_LOOKED_AT_MAX, READS_LOOKED_AT_MAX
 from core.nouns.reasons import Reason
-from core.nouns.tenant import OVER_LEVEL
+from core.nouns.tenant import FRESH_LEVEL, OVER_LEVEL
 from core.ranking.scan import QuotaClass
 
 
@@ -37,13 +37,17 @@ class WaitingGroup(Struct, frozen=True):
 
 
 def waiting_groups(state: QueueState, now: Instant) -> Iterator[WaitingGroup]:
-    """Yield groups of pending workloads that read data, in rank order, of the first `READS_LOOKED_AT_MAX` groups of all work."""
+    """Yield groups of pending workloads that read data, in rank order: the first `READS_LOOKED_AT_MAX` of the first `GROUPS_LOOKED_AT_MAX`."""
     bring_up(state, now)
-    for ((level, quota_class), _), example in state.order.groups(0, READS_LOOKED_AT_MAX):
+    looked_at = 0
+    for ((level, quota_class), _), example in state.order.groups(0, GROUPS_LOOKED_AT_MAX):
         row = state.image.workloads.rows[example.workload]
         spec = row.spec
         if not spec.data or quota_class is QuotaClass.BLOCKED:
             continue
+        if looked_at == READS_LOOKED_AT_MAX:
+            return
+        looked_at += 1
         asked = -level if quota_class is QuotaClass.NOMINAL else OVER_LEVEL
         regions = spec.regions or tuple(state.regions)
         reasons = {region: why_not_asked(state, region, spec, asked) for region in regions}
@@ -57,6 +61,8 @@ class WantedCopy(Struct, frozen=True):
     target: RegionName
     workload: WorkloadId
     level: int
+    is_home: bool
+    """Whether the work reads only what is fresh, so that the target must become the home."""
 
 
 def wanted_copies(state: QueueState, now: Instant) -> list[WantedCopy]:
@@ -68,8 +74,9 @@ def wanted_copies(state: QueueState, now: Instant) -> list[WantedCopy]:
         target = _target(state, group)
         if target is None:
             continue
+        is_home = group.row.spec.needs_fresh_data and group.level >= FRESH_LEVEL
         for dataset in sorted(state.image.datasets.missing_in(target, group.row.spec.data)):
-            wanted = WantedCopy(dataset, target, group.workload, group.level)
+            wanted = WantedCopy(dataset, target, group.workload, group.level, is_home)
             found.setdefault((dataset, target), wanted)
     return list(found.values())
 

@@ -57,7 +57,7 @@ def _of_copy(
     if copy_key(dataset, target) in copies.failures and not may_try(copies, dataset, target, now):
         return CopyObstacle.TRIED_LATER
     limit = day_limit(settings.policy, state.data.total)
-    if not fits_day(spent_now(copies, now), row.size, limit):
+    if not fits_day(spent_now(copies, now, limit), row.size, limit):
         return CopyObstacle.DAY_SPENT
     used = [(one.source, one.target) for one in copies.orders.values()]
     if all(used.count((region, target)) >= LINK_COPIES_MAX for region, rate in rates.items() if rate):

@@ -7,7 +7,7 @@ the day's bytes, are for copies that work waits for), and the day has bytes left
 
 from collections import Counter
 
-from components.job_queue.copies.candidates import serves_data, wanted_copies
+from components.job_queue.copies.candidates import WantedCopy, serves_data, wanted_copies
 from components.job_queue.state.copy_notes import CopiesLooked
 from components.job_queue.state.queue_state import QueueState
 from core.component import NOTHING, Decision
@@ -46,22 +46,29 @@ def order_copies(state: QueueState, now: Instant) -> Decision:
 
 
 def _ended(state: QueueState) -> list[Event]:
-    """Return the ends of orders from or to a region that was abandoned."""
+    """Return the ends of orders from or to a region that was abandoned, or has no data service any more."""
     abandoned = state.image.regions.abandoned
-    return [
-        CopyFailed(number, order.dataset, order.target, CopyFailure.REGION_ABANDONED)
-        for number, order in state.image.copies.orders.items()
-        if order.source in abandoned or order.target in abandoned
-    ]
+    found: list[Event] = []
+    for number, order in state.image.copies.orders.items():
+        if not (serves_data(state, order.source) and serves_data(state, order.target)):
+            is_abandoned = order.source in abandoned or order.target in abandoned
+            reason = CopyFailure.REGION_ABANDONED if is_abandoned else CopyFailure.NOT_SERVED
+            found.append(
+                CopyFailed(number, order.dataset, order.target, reason, state.data.moved.get(number, 0))
+            )
+    return found
 
 
 def _cleared(state: QueueState) -> list[Event]:
-    """Return the copies to be deleted that no attempt reads any more."""
+    """Return the copies to be deleted that no attempt reads any more, while another region has the dataset."""
+    rows = state.image.datasets.rows
     return [
         DropCleared(dataset, region)
         for dataset, regions in state.image.copies.drops.items()
         for region, is_cleared in regions.items()
-        if not is_cleared and not state.data.readers[dataset, region]
+        if not is_cleared
+        and not state.data.readers[dataset, region]
+        and has_other(state, rows[dataset], region)
     ]
 
 
@@ -77,17 +84,41 @@ def _dropped(state: QueueState) -> list[Event]:
             if action.kind is ActionKind.DROP and not rows[action.dataset].is_pinned
         ]
     found: dict[DatasetName, Event] = {}
+    together = _read_now(state) if copies.to_drop or planned else ()
     for action in (*copies.to_drop.values(), *planned):
         dataset, region = action.dataset, action.source
         row = rows[dataset]
-        if dataset not in found and may_drop(row, region) and (dataset, region) not in sources:
+        if any(dataset in data and is_alone_with(state, data, region) for data in together):
+            continue
+        may_go = may_drop(row, region) and has_other(state, row, region) and serves_data(state, region)
+        if dataset not in found and may_go and (dataset, region) not in sources:
             found[dataset] = DropOrdered(dataset, row.revision + 1, region)
     return list(found.values())
 
 
+def _read_now(state: QueueState) -> list[tuple[DatasetName, ...]]:
+    """Return the sets of several datasets that work reads which has not ended."""
+    readings = state.image.readings
+    keys = {live.row for live in readings.live.values()}
+    return [data for key in keys if len(data := readings.rows[key].data) > 1]
+
+
+def is_alone_with(state: QueueState, data: tuple[DatasetName, ...], region: RegionName) -> bool:
+    """Return whether of all regions this one alone has all of a set of datasets: what moves as a set is dropped when all of it has moved."""
+    datasets = state.image.datasets
+    return not datasets.missing_in(region, data) and all(
+        datasets.missing_in(other, data) for other in state.regions if other != region
+    )
+
+
 def may_drop(row: DatasetRow, region: RegionName) -> bool:
-    """Return whether a region's copy may go: it is there, is not the home, and another region has all of the dataset."""
-    return region in row.regions and region != row.home and len(row.regions) > 1
+    """Return whether a region's copy may go: it is there, and is not the home."""
+    return region in row.regions and region != row.home
+
+
+def has_other(state: QueueState, row: DatasetRow, region: RegionName) -> bool:
+    """Return whether another region, which is not abandoned, has all of the dataset."""
+    return any(other != region and other not in state.image.regions.abandoned for other in row.regions)
 
 
 class Ordering:
@@ -98,7 +129,7 @@ class Ordering:
         self._settings = state.image.data_settings
         self._copies = state.image.copies
         self._limit = day_limit(self._settings.policy, state.data.total)
-        self._spent = spent_now(self._copies, now)
+        self._spent = spent_now(self._copies, now, self._limit)
         orders = self._copies.orders.values()
         self._used = Counter((order.source, order.target) for order in orders)
         """Copies by link."""
@@ -115,12 +146,30 @@ class Ordering:
         """Return the orders that may be made now, at most `COPIES_AT_ONCE_MAX`."""
         for wanted in wanted_copies(self._state, self._now):
             if len(self.events) < COPIES_AT_ONCE_MAX:
-                self._order(wanted.dataset, wanted.target, wanted.level, workload=wanted.workload)
+                self._order(
+                    wanted.dataset,
+                    wanted.target,
+                    wanted.level,
+                    workload=wanted.workload,
+                    move=self._move_of(wanted),
+                )
         for action in self._copies.actions.values():
             if len(self.events) == COPIES_AT_ONCE_MAX:
                 break
             self._carry_out(action)
         return tuple(self.events)
+
+    def _move_of(self, wanted: WantedCopy) -> PlannedAction | None:
+        """Return the planned move that an urgent copy is part of; or one that keeps the old copy, for work that reads only what is fresh."""
+        row = self._state.image.datasets.rows[wanted.dataset]
+        if row.is_pinned or row.home is None:
+            return None
+        planned = self._copies.actions.get(copy_key(wanted.dataset, wanted.target))
+        if planned is not None and planned.kind is ActionKind.MOVE:
+            return planned
+        if not wanted.is_home:
+            return None
+        return PlannedAction(ActionKind.MOVE, wanted.dataset, row.home, wanted.target, row.size, keeps=True)
 
     def _carry_out(self, action: PlannedAction) -> None:
         """Order a planned copy, or move a home to a region that has the dataset."""
@@ -133,7 +182,7 @@ class Ordering:
             return
         elif action.target not in row.regions:
             self._order(action.dataset, action.target, action.level, move=action, gain=action.gain)
-        elif action.dataset not in self._touched:
+        elif action.dataset not in self._touched and serves_data(self._state, action.target):
             self._touched[action.dataset] = False
             left = NO_REGION if action.keeps else row.home
             self.events.append(HomeMoved(action.dataset, row.revision + 1, action.target, left))
@@ -154,6 +203,8 @@ class Ordering:
             return
         if not self._touched.get(dataset, True) or target in self._copies.drops.get(dataset, ()):
             return
+        if self._state.data.readers[dataset, target]:
+            return  # Work that was awarded before an operator's word still reads what was there.
         limit = self._limit if workload else planned_limit(self._limit, self._now)
         if not fits_day(self._spent, row.size, limit):
             return

@@ -83,6 +83,7 @@ class CopyQueries:
     def _settings(self, state: QueueState, envelope: Envelope) -> Decision:
         """Return storage, links and policy."""
         settings, copies = state.image.data_settings, state.image.copies
+        limit = day_limit(settings.policy, state.data.total)
         under_way = Counter((order.source, order.target) for order in copies.orders.values())
         regions = sorted(state.regions)
         storage = tuple(
@@ -115,8 +116,8 @@ class CopyQueries:
                 settings.policy,
                 settings.policy_revision,
                 state.data.total,
-                day_limit(settings.policy, state.data.total),
-                spent_now(copies, envelope.at),
+                limit,
+                spent_now(copies, envelope.at, limit),
             )
         )
 

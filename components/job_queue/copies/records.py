@@ -86,7 +86,10 @@ class CopyRecords:
         if not message.is_over:
             return Decision(events=(CopyMoved(message.copy, message.moved),))
         if message.reason:
-            return Decision(events=(_failed(state, message.copy, message.reason, message.moved),))
+            # More or less than was measured is other content.
+            is_other = message.reason == CopyFailure.SIZE_DIFFERS
+            reason = CopyFailure.HASH_DIFFERS if is_other else message.reason
+            return Decision(events=(_failed(state, message.copy, reason, message.moved),))
         row = state.image.datasets.rows[order.dataset]
         is_move = order.is_move and not row.is_pinned
         leaves = is_move and not order.keeps and row.home != order.target

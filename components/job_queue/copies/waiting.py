@@ -33,9 +33,12 @@ def note_waiting_reads(state: QueueState, now: Instant) -> Decision:
         return Decision(events=(ReadsLooked(None),))
     workloads: Counter[Key] = Counter()
     gpus: Counter[Key] = Counter()
+    counted: set[str] = set()
+    """Shapes: a shape counts once, in its first group, with all of its workloads."""
     for group in waiting_groups(state, now):
-        reason = _reason(state, group)
+        reason = None if group.row.shape in counted else _reason(state, group)
         if reason is not None:
+            counted.add(group.row.shape)
             spec = group.row.spec
             key = tuple(sorted(spec.data)), types_of(spec.jobs), band_of(group.level), str(reason)
             count = state.shapes[group.row.shape]

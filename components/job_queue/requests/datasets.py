@@ -8,6 +8,7 @@ from components.job_queue.state.queue_state import QueueState
 from components.replies import answered, refused
 from core.codec import encode
 from core.component import Decision
+from core.events.copies import CopyFailed
 from core.events.data import DataPolicySet, DatasetSet, LinkSet, StorageSet
 from core.images.datasets import DatasetRow
 from core.messages.base import Envelope, Message
@@ -22,7 +23,7 @@ from core.messages.data import (
     SetLink,
     SetStorage,
 )
-from core.nouns.data import UNSTATED
+from core.nouns.data import UNSTATED, CopyFailure
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import Instant
 from core.nouns.limits import DATASETS_MAX, LISTED_BYTES_MAX, LISTED_MAX
@@ -48,7 +49,7 @@ class DataRecords:
     def _set(self, state: QueueState, envelope: Envelope) -> Decision:
         """Set where a dataset is. A repeat is answered again; a refusal names all problems, unknown regions included.
 
-        What is so already is recorded again if copies of the dataset failed, which lets them be tried at once. Without a size or a
+        What is so already is recorded again if copies of the dataset failed, which lets them be tried at once, or are under way, which ends them. Without a size or a
         hash those known stay; a hash that was computed of other content goes with a new size.
         """
         message = envelope.message
@@ -62,18 +63,23 @@ class DataRecords:
         problems += [
             f"regions: the copy in {region} is being deleted; name {region} when that is done"
             for region in message.regions
-            if region in leaving
+            if region in leaving and region in state.data.services
         ]
+        is_new = message.hash and message.hash != row.hash
+        if is_new and not message.size and (row.hash or not row.size):
+            problems.append("size: state the bytes of what has this hash")
         unknown = _unknown(state, message.regions)
         if problems or unknown:
             return refused(Reason.INVALID if problems else Reason.UNKNOWN_REGION, (*problems, *unknown))
         size = message.size or row.size
-        if row.is_measured and size < row.size:
+        is_same = message.hash in ("", row.hash)
+        if row.is_measured and is_same and size < row.size:
             return refused(Reason.BELOW_STORED, (f"size: {row.size} bytes are there",))
         told = message.hash or (row.hash if size == row.size else "")
         wanted = (tuple(sorted(message.regions)), message.home, size, message.is_pinned, told)
         is_so = wanted == (row.regions, row.home, row.size, row.is_pinned, row.hash)
-        if is_so and state.image.copies.failed_of(message.dataset):
+        standing = _ended(state, message.dataset)
+        if is_so and (standing or state.image.copies.failed_of(message.dataset)):
             is_so = message.revision != row.revision
         if is_so and row.revision and message.revision in (row.revision, row.revision - 1):
             return answered(DatasetAnswered(message.dataset, row.revision))
@@ -89,7 +95,7 @@ class DataRecords:
             message.is_pinned,
             told,
         )
-        return answered(DatasetAnswered(message.dataset, event.revision), event)
+        return answered(DatasetAnswered(message.dataset, event.revision), *standing, event)
 
     def _set_storage(self, state: QueueState, envelope: Envelope) -> Decision:
         """Set how many bytes of datasets a region may hold: no fewer than are there or on their way."""
@@ -184,6 +190,17 @@ class DataRecords:
                 return answered(DatasetsListed(tuple(listed), listed[-1].dataset))
             listed.append(line)
         return answered(DatasetsListed(tuple(listed), DatasetName("")))
+
+
+def _ended(state: QueueState, dataset: DatasetName) -> list[CopyFailed]:
+    """Return the ends of the copies of a dataset that are under way, which an operator's word ends; the day has back what did not move."""
+    return [
+        CopyFailed(
+            number, dataset, order.target, CopyFailure.DATASET_CHANGED, state.data.moved.get(number, 0)
+        )
+        for number, order in state.image.copies.orders.items()
+        if order.dataset == dataset
+    ]
 
 
 def _unknown(state: QueueState, regions: Sequence[RegionName]) -> list[str]:

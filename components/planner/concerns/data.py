@@ -78,7 +78,7 @@ class DataPlanning:
         supply = {region: supply_of(state.regions[region].capacity) for region in regions}
         demand = demand_of(queue.readings, now)
         basis = basis_of(queue, demand, supply)
-        next_look = looked_at_next(queue.copies, queue.data_settings.policy, basis, now)
+        next_look = looked_at_next(queue, basis, now)
         if next_look > now:
             return LookAgain(next_look)
         asked = asked_of(queue, demand, supply)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from core.codec import encode
 from core.images.copies import Copies, FailedCopies, copy_key, day_of
-from core.images.datasets import Datasets
-from core.nouns.data import DataPolicy, PlannedAction
+from core.images.datasets import DatasetRow, Datasets
+from core.nouns.data import ActionKind, DataPolicy, PlannedAction
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import COPY_RETRY, COPY_RETRY_MAX, COPY_TRIES_MAX, COPY_TRY_AGAIN, PLAN_PART_BYTES_MAX
@@ -31,9 +31,9 @@ def day_limit(policy: DataPolicy, all_bytes: int) -> int:
     return max(policy.day_bytes_min, all_bytes * policy.day_permille // 1000)
 
 
-def spent_now(copies: Copies, now: Instant) -> int:
+def spent_now(copies: Copies, now: Instant, limit: int) -> int:
     """Return the bytes that count in the present day."""
-    return copies.spent_on(max(day_of(now), copies.day))
+    return copies.spent_on(max(day_of(now), copies.day), limit)
 
 
 def fits_day(spent: int, size: int, limit: int) -> bool:
@@ -41,7 +41,7 @@ def fits_day(spent: int, size: int, limit: int) -> bool:
 
     limit   `day_limit`, or `planned_limit` for a copy that no work waits for
     """
-    return spent == 0 or spent + size <= limit
+    return limit > 0 and (spent == 0 or spent + size <= limit)
 
 
 def planned_limit(limit: int, now: Instant) -> int:
@@ -69,6 +69,16 @@ def next_chance(copies: Copies, now: Instant) -> Instant:
     """Return when time alone may allow an order: the next hour, with the next day, or the next try of a copy that failed."""
     tries = (tried_again_at(failed) for failed in copies.failures.values())
     return min((Instant((now // HOUR + 1) * HOUR), *(at for at in tries if at > now)))
+
+
+def is_carried_out(action: PlannedAction, row: DatasetRow) -> bool:
+    """Return whether a dataset lies as a planned action wants."""
+    match action.kind:
+        case ActionKind.DROP:
+            return action.source not in row.regions
+        case ActionKind.COPY:
+            return action.target in row.regions
+    return row.home == action.target
 
 
 def parts_of(actions: Sequence[PlannedAction]) -> Iterator[tuple[PlannedAction, ...]]:

@@ -14,10 +14,10 @@ from core.data_places.asked import AskedData, AskedJob, AskedTable
 from core.data_places.problem import NO_HOME
 from core.images import GlobalImage
 from core.images.capacity import Capacity
-from core.images.copies import Copies
+from core.images.data_settings import DataSettings
 from core.images.datasets import DatasetRow
 from core.images.readings import ReadingRow, Readings, reading_key
-from core.nouns.data import DataBasis, DataPolicy
+from core.nouns.data import UNSTATED, DataBasis
 from core.nouns.fleet import will_do
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
@@ -28,7 +28,9 @@ from core.nouns.limits import (
     PLAN_ACTIONS_MAX,
     PLAN_BYTES_MAX,
 )
-from core.rules.data.copies import PLAN_PART, bytes_of, day_limit
+from core.nouns.maintenance import ClosureKind
+from core.nouns.placement import numbers_in
+from core.rules.data.copies import PLAN_PART, bytes_of, day_limit, is_carried_out
 
 ACTION_BYTES = 60
 """Of an encoded action, at most, without its four names."""
@@ -49,7 +51,7 @@ def demand_of(readings: Readings, now: Instant) -> list[Demand]:
     waits = waiting_of(readings)
     found = []
     for key, row in readings.rows.items():
-        now_wanted = row.wanted.gpu_milli if waits[key] else 0
+        now_wanted = row.wanted.gpu_milli if waits[waits_key(row.data, row.types)] else 0
         gpu_milli = max(readings.gpus_of(row, now), now_wanted)
         if gpu_milli:
             found.append(Demand(key, row, gpu_milli))
@@ -57,18 +59,29 @@ def demand_of(readings: Readings, now: Instant) -> list[Demand]:
 
 
 def waiting_of(readings: Readings) -> Counter[str]:
-    """Return the GPU milli that wait, by the key of their row."""
+    """Return the GPU milli that wait, by `waits_key`. Work over quota waits at the lowest band, and is wanted at the band of its priority."""
     found: Counter[str] = Counter()
     for one in readings.waiting:
-        found[reading_key(one.data, one.types, one.band)] += one.gpu_milli
+        found[waits_key(one.data, one.types)] += one.gpu_milli
     return found
 
 
+def waits_key(data: tuple[DatasetName, ...], types: tuple[str, ...]) -> str:
+    """Return the key of work that waits: as a row of `readings`, of whatever band."""
+    return reading_key(data, types, 0)
+
+
 def supply_of(capacity: Capacity) -> dict[str, int]:
-    """Return the open GPU milli of a region by node type."""
+    """Return the GPU milli of a region by node type, of nodes that are open or closed for maintenance, which ends."""
     found: Counter[str] = Counter()
+    closed = {
+        node
+        for closure in capacity.closures.values()
+        if closure.kind is not ClosureKind.MAINTENANCE
+        for node in numbers_in(closure.nodes)
+    }
     for node, node_type in enumerate(capacity.node_type):
-        if node_type and capacity.is_open(node):
+        if node_type and not capacity.is_lost[node] and node not in closed:
             found[node_type] += capacity.gpu.total[node]
     return dict(sorted(found.items()))
 
@@ -90,9 +103,10 @@ def basis_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> Da
 
 
 def settings_revision(queue: GlobalImage) -> int:
-    """Return a number that grows with each operator's word about storage or policy."""
+    """Return a number that grows with each operator's word about storage, links or policy."""
     settings = queue.data_settings
-    return settings.policy_revision + sum(row.revision for row in settings.storage.values())
+    storage = sum(row.revision for row in settings.storage.values())
+    return settings.policy_revision + storage + sum(row.revision for row in settings.links.values())
 
 
 def has_moved(known: DataBasis, now: DataBasis) -> bool:
@@ -106,17 +120,18 @@ def has_moved(known: DataBasis, now: DataBasis) -> bool:
     )
 
 
-def looked_at_next(copies: Copies, policy: DataPolicy, basis: DataBasis, now: Instant) -> Instant:
+def looked_at_next(queue: GlobalImage, basis: DataBasis, now: Instant) -> Instant:
     """Return when data is to be planned, if its basis does not move until then; now or before: data is to be planned now.
 
     That is a day after the newest plan, or as soon as the policy allows if that plan is carried out or its basis has moved; at once if there is
     no plan, or an operator set storage or policy since.
     """
+    copies, rows, policy = queue.copies, queue.datasets.rows, queue.data_settings.policy
     plan = copies.plan
     if not plan.number or plan.basis.settings != basis.settings:
         return now
-    is_carried_out = plan.actions > 0 and not copies.actions
-    if is_carried_out or has_moved(plan.basis, basis):
+    left = any(not is_carried_out(action, rows[action.dataset]) for action in copies.actions.values())
+    if (plan.actions and not left) or has_moved(plan.basis, basis):
         return after(Instant(plan.at), Nanoseconds(policy.replan_seconds * SECOND))
     return after(Instant(plan.at), DATA_LOOK_MAX)
 
@@ -126,7 +141,7 @@ def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> As
     regions = tuple(sorted(supply))
     places = {region: place for place, region in enumerate(regions)}
     settings, policy = queue.data_settings, queue.data_settings.policy
-    tables = tuple(_tables(queue, places))
+    tables = tuple(_tables(queue, places, supply.keys()))
     limit = day_limit(policy, bytes_of(queue.datasets)) * PLAN_PART[0] // PLAN_PART[1]
     totals: Counter[str] = Counter()
     for types in supply.values():
@@ -135,6 +150,10 @@ def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> As
     used: Counter[RegionName] = Counter()
     for dataset, leaving in queue.copies.drops.items():
         used.update(dict.fromkeys(leaving, queue.datasets.rows[dataset].size))
+    for table in tables:
+        if not table.size:  # It takes storage all the same.
+            size = queue.datasets.rows[table.name].size
+            used.update({region: size for region, place in places.items() if table.copies >> place & 1})
     longest = [
         max((len(name) for name in names), default=0) for names in ([one.name for one in tables], regions)
     ]
@@ -142,7 +161,7 @@ def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> As
     return AskedData(
         regions,
         gpu_types,
-        tuple(settings.storage_of(region) for region in regions),
+        tuple(_storage(settings, region, regions) for region in regions),
         tuple(used[region] for region in regions),
         tuple(tuple(supply[region].get(name, 0) for name in gpu_types) for region in regions),
         tables,
@@ -154,8 +173,26 @@ def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> As
     )
 
 
-def _tables(queue: GlobalImage, places: Mapping[RegionName, int]) -> Iterable[AskedTable]:
-    """Yield the datasets that are in some of these regions, as they are once all orders that stand are carried out."""
+def _storage(settings: DataSettings, target: RegionName, regions: Iterable[RegionName]) -> int:
+    """Return the storage of a region, or `UNSTATED` if no link to it is open: nothing can come."""
+    can_come = any(settings.rate_of(source, target) for source in regions if source != target)
+    return settings.storage_of(target) if can_come else UNSTATED
+
+
+def _tables(
+    queue: GlobalImage, places: Mapping[RegionName, int], regions: Iterable[RegionName]
+) -> Iterable[AskedTable]:
+    """Yield the datasets that are in some of these regions, as they are once all orders that stand are carried out.
+
+    A dataset that no region can send has the size 0: no plan copies it. Only a region with stated storage has a data service.
+    """
+    settings = queue.data_settings
+    senders = {
+        source
+        for source in regions
+        if settings.storage_of(source) != UNSTATED
+        and any(settings.rate_of(source, target) for target in regions if target != source)
+    }
     homes: dict[DatasetName, RegionName] = {}
     coming: dict[DatasetName, set[RegionName]] = {}
     for order in queue.copies.orders.values():
@@ -177,14 +214,16 @@ def _tables(queue: GlobalImage, places: Mapping[RegionName, int]) -> Iterable[As
             continue
         home = _home_of(row, homes.get(name), left)
         mask = sum(1 << places[region] for region in left)
+        size = 0 if senders.isdisjoint(left) else row.size
         yield AskedTable(
-            name, row.size, NO_HOME if home is None else places[home], mask, row.is_pinned, row.revision
+            name, size, NO_HOME if home is None else places[home], mask, row.is_pinned, row.revision
         )
 
 
 def _home_of(row: DatasetRow, moves_to: RegionName | None, regions: set[RegionName]) -> RegionName | None:
+    """Return the home; of a home in an abandoned region the first region that has the dataset. None: it is at home in all alike."""
     home = row.home if row.is_pinned or moves_to is None else moves_to
-    return home if home in regions else None
+    return home if home in regions or home is None else min(regions)
 
 
 def _jobs(

@@ -7,6 +7,7 @@ from core.messages.data import DataSettingsShown, ListedDataset
 from core.messages.planning import ConcernShown
 from core.nouns.data import UNSTATED, ActionKind, DataFigures, DataPolicy
 from core.nouns.instant import SECOND, Instant
+from core.nouns.tenant import FRESH_LEVEL
 from mizzen.jobs.values import span_text
 from mizzen.views.phrases.copy_text import failure_text
 from mizzen.views.phrases.durations import short_text
@@ -134,6 +135,7 @@ def plan_lines(
             width,
             ("WORST", "SPREAD", "AT HOME", "WITH GPU", "EXTRA"),
         ),
+        f"but for EXTRA these count work at levels {FRESH_LEVEL} and above",
         f"{shown.left} steps are left, with {bytes_text(shown.left_bytes)} to copy",
     ]
     if shown.next:

@@ -710,7 +710,7 @@ def test_abandoned_region_ends_its_copies(start: Start) -> None:
         ),
         pytest.param(SetDataPolicy(DataPolicy(), 0), "superseded", ["revision"], id="an older policy"),
         pytest.param(SetDataset(CLICKS, (EU,), EU, 1, size=-1), "invalid", ["size"], id="size"),
-        pytest.param(SetDataset(CLICKS, (EU,), EU, 1, hash="a b"), "invalid", ["hash"], id="hash"),
+        pytest.param(SetDataset(CLICKS, (EU,), EU, 1, size=GB, hash="a b"), "invalid", ["hash"], id="hash"),
         pytest.param(SetDataset(CLICKS, (EU,), EU, 1, size=5), "below_stored", ["size"], id="size below"),
     ],
 )
