@@ -50,7 +50,7 @@ from scenarios.scenario import ScenarioSpec, parse_scenario
 from scenarios.schema.outcome import Outcome
 from scenarios.worlds.simulated.world import START
 
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3, 4)
 DAYS = 7
 EAST, WEST = RegionName("east"), RegionName("west")
 BULK, BULK_GB = 60, 8

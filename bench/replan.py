@@ -5,8 +5,11 @@ one dataset of its team. After an hour the first team asks for five times as muc
 team's region, which that team fills to 0.7, loses a third of its nodes. The same load is played with plans at most five minutes apart and with
 plans a day apart, of which the first is made before the shift: as with a daily plan, what comes later waits for the next.
 
-    first_copy_minutes     from a shift until the first copy that a plan ordered after it is made; the later of both shifts, the worst of all seeds
+    first_copy_minutes     from the growth of demand until the first copy of the team's data that a plan ordered since is made; worst seed
     first_order_minutes    the same, until that copy is ordered
+    loss_plan_minutes      from the loss until the first plan that counts without the lost nodes; worst seed
+    loss_copy_minutes      from the loss until the first copy of any data that such a plan ordered is made; the whole rest of the load where what is left
+                           has room for all; median of seeds
     daily_over_loop_wait   mean wait of workloads that come after the shift, by daily plans over ours; the least of all seeds
     loop_wait_minutes      that mean by our plans, and daily_wait_minutes by daily ones, of all seeds
     plans, copies          of the seed with the most
@@ -21,6 +24,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 
 import structlog
 from msgspec import Struct
@@ -31,6 +35,7 @@ from core.events.queue import WorkloadBound, WorkloadSubmitted
 from core.fact import Fact
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import SECOND
+from core.nouns.quantities import MILLI
 from runtime.virtual_loop import VirtualLoop
 from scenarios.play.simulated import simulated_run
 from scenarios.scenario import ScenarioSpec, parse_scenario
@@ -49,6 +54,8 @@ A, B, C = ("ads", 8), ("books", 22.5), ("cars", 8)
 """Each team, and its workloads in an hour before any shift, of about 0.25, 0.7 and 0.25 of its region."""
 STEP = 0.25
 """Hours of arrivals that come at once with the shift: as long as they run, so that five times as many GPUs are wanted from then on."""
+LOSES, GPUS = "west", 96
+"""The region that loses nodes, and its GPUs."""
 DATASETS, GB = 6, 40
 TIMES = 5
 
@@ -78,10 +85,14 @@ class Play(Struct, frozen=True):
 
     waits: list[float]
     """Minutes from the submission until all tasks run, of what came after the shift."""
-    ordered: tuple[float, float]
-    """Minutes from each shift until the first order of a plan for that team's data; the whole load: there was none."""
-    made: tuple[float, float]
+    ordered: float
+    """Minutes from the growth of demand until the first order of a plan for that team's data; the whole load: there was none."""
+    made: float
     """The same, until that copy was made."""
+    planned_loss: float
+    """Minutes from the loss until the first plan without the lost nodes."""
+    made_loss: float
+    """Minutes from the loss until the first copy ordered after that plan was made."""
     plans: int
     copies: int
 
@@ -110,8 +121,10 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
             found = list(pool.map(played, plays))
         ours, daily = found[: len(seeds)], found[len(seeds) :]
     figures = {
-        "first_copy_minutes": max(max(one.made) for one in ours),
-        "first_order_minutes": max(max(one.ordered) for one in ours),
+        "first_copy_minutes": max(one.made for one in ours),
+        "first_order_minutes": max(one.ordered for one in ours),
+        "loss_plan_minutes": max(one.planned_loss for one in ours),
+        "loss_copy_minutes": median(one.made_loss for one in ours),
         "daily_over_loop_wait": min(far.mean / near.mean for far, near in zip(daily, ours, strict=True)),
         "loop_wait_minutes": sum(one.mean for one in ours) / len(ours),
         "daily_wait_minutes": sum(one.mean for one in daily) / len(daily),
@@ -190,7 +203,7 @@ class _Watch:
         self._up: dict[WorkloadId, int] = {}
         self._orders: dict[int, tuple[int, str]] = {}
         self._made: dict[int, int] = {}
-        self._plans = 0
+        self._plans = self._planned_loss = 0
 
     def see(self, fact: Fact) -> None:
         """Take a fact of any log."""
@@ -203,8 +216,11 @@ class _Watch:
                 self._orders[fact.event.copy] = fact.at, fact.event.dataset
             case CopyMade():
                 self._made[fact.event.copy] = fact.at
-            case DataPlanned():
+            case DataPlanned() if not fact.event.is_more:
                 self._plans += 1
+                open_milli = sum(milli for region, _, milli in fact.event.basis.supply if region == LOSES)
+                if fact.at > self._at(LOSS) and open_milli < GPUS * MILLI and not self._planned_loss:
+                    self._planned_loss = fact.at
 
     def play(self) -> Play:
         """Return what was seen."""
@@ -214,11 +230,12 @@ class _Watch:
             for workload, at in self._submitted.items()
             if at >= begun and workload in self._up
         ]
-        firsts = [self._first(SHIFT, A[0]), self._first(LOSS, B[0])]
+        loss, nothing = self._at(LOSS), 60 * self._hours * (1 - LOSS)
         return Play(
             waits,
-            (firsts[0][0], firsts[1][0]),
-            (firsts[0][1], firsts[1][1]),
+            *self._first(self._at(SHIFT), self._at(SHIFT), A[0]),
+            _minutes(self._planned_loss - loss) if self._planned_loss else nothing,
+            self._first(loss, self._planned_loss, "")[1] if self._planned_loss else nothing,
             self._plans,
             len(self._made),
         )
@@ -227,17 +244,16 @@ class _Watch:
         """Return when so much of the load is over."""
         return START + round((WARM_UP + part * self._hours * HOUR) * SECOND)
 
-    def _first(self, part: float, team: str) -> tuple[float, float]:
-        """Return minutes from a shift until the first order of the team's data after it, and until the first of these is made."""
-        since = self._at(part)
+    def _first(self, begun: int, since: int, team: str) -> tuple[float, float]:
+        """Return minutes from an instant until the first order of the team's data since another, and until the first of these is made."""
         orders = {
             copy: at for copy, (at, name) in self._orders.items() if at >= since and name.startswith(team)
         }
         made = [self._made[copy] for copy in orders if copy in self._made]
         nothing = 60 * self._hours
         return (
-            _minutes(min(orders.values()) - since) if orders else nothing,
-            _minutes(min(made) - since) if made else nothing,
+            _minutes(min(orders.values()) - begun) if orders else nothing,
+            _minutes(min(made) - begun) if made else nothing,
         )
 
 

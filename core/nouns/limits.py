@@ -502,7 +502,7 @@ READINGS_MAX = 50_000
 ended: there may be as many more as there is work that has not."""
 USE_HALF_LIFE: Nanoseconds = seconds(30 * 24 * 3600)
 """Of the GPU-seconds that work with data held: sets of datasets are read again within weeks, and plans that have forgotten a set move its datasets
-apart. With a day 8 % of drawn work waited for data, with a week 0.7 %, with 30 days 0.3 % (`python -m bench data_ready`).
+apart. With a day 4.6 % of drawn work waited for data, with a week or 30 days 0.4 % (`python -m bench data_ready`).
 """
 WANT_HALF_LIFE: Nanoseconds = seconds(3600)
 """Of the GPU-seconds that work with data wanted, whether it had them or waited: new demand counts for a tenth after ten minutes."""

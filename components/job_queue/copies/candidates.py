@@ -62,7 +62,7 @@ class WantedCopy(Struct, frozen=True):
     workload: WorkloadId
     level: int
     is_home: bool
-    """Whether the work reads only what is fresh, so that the target must become the home."""
+    """Whether the work reads only fresh data, so that the target must become the home."""
 
 
 def wanted_copies(state: QueueState, now: Instant) -> list[WantedCopy]:

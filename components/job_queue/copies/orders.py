@@ -104,7 +104,7 @@ def _read_now(state: QueueState) -> list[tuple[DatasetName, ...]]:
 
 
 def is_alone_with(state: QueueState, data: tuple[DatasetName, ...], region: RegionName) -> bool:
-    """Return whether of all regions this one alone has all of a set of datasets: what moves as a set is dropped when all of it has moved."""
+    """Return whether of all regions this one alone has all of a set of datasets: a set that moves is dropped once all of it has moved."""
     datasets = state.image.datasets
     return not datasets.missing_in(region, data) and all(
         datasets.missing_in(other, data) for other in state.regions if other != region
@@ -160,7 +160,7 @@ class Ordering:
         return tuple(self.events)
 
     def _move_of(self, wanted: WantedCopy) -> PlannedAction | None:
-        """Return the planned move that an urgent copy is part of; or one that keeps the old copy, for work that reads only what is fresh."""
+        """Return the planned move that an urgent copy is part of; or one that keeps the old copy, for work that reads only fresh data."""
         row = self._state.image.datasets.rows[wanted.dataset]
         if row.is_pinned or row.home is None:
             return None
@@ -204,7 +204,7 @@ class Ordering:
         if not self._touched.get(dataset, True) or target in self._copies.drops.get(dataset, ()):
             return
         if self._state.data.readers[dataset, target]:
-            return  # Work that was awarded before an operator's word still reads what was there.
+            return  # Work that was awarded before an operator's word still reads the old files.
         limit = self._limit if workload else planned_limit(self._limit, self._now)
         if not fits_day(self._spent, row.size, limit):
             return

@@ -193,7 +193,7 @@ class DataRecords:
 
 
 def _ended(state: QueueState, dataset: DatasetName) -> list[CopyFailed]:
-    """Return the ends of the copies of a dataset that are under way, which an operator's word ends; the day has back what did not move."""
+    """Return the ends of the copies of a dataset that are under way, which an operator's word ends; the day has the other bytes back."""
     return [
         CopyFailed(
             number, dataset, order.target, CopyFailure.DATASET_CHANGED, state.data.moved.get(number, 0)

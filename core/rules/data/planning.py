@@ -151,7 +151,7 @@ def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> As
     for dataset, leaving in queue.copies.drops.items():
         used.update(dict.fromkeys(leaving, queue.datasets.rows[dataset].size))
     for table in tables:
-        if not table.size:  # It takes storage all the same.
+        if not table.size:  # Storage is taken all the same.
             size = queue.datasets.rows[table.name].size
             used.update({region: size for region, place in places.items() if table.copies >> place & 1})
     longest = [
@@ -174,7 +174,7 @@ def asked_of(queue: GlobalImage, demand: Iterable[Demand], supply: Supply) -> As
 
 
 def _storage(settings: DataSettings, target: RegionName, regions: Iterable[RegionName]) -> int:
-    """Return the storage of a region, or `UNSTATED` if no link to it is open: nothing can come."""
+    """Return the storage of a region, or `UNSTATED` if no link there is open: nothing can come."""
     can_come = any(settings.rate_of(source, target) for source in regions if source != target)
     return settings.storage_of(target) if can_come else UNSTATED
 
@@ -221,7 +221,7 @@ def _tables(
 
 
 def _home_of(row: DatasetRow, moves_to: RegionName | None, regions: set[RegionName]) -> RegionName | None:
-    """Return the home; of a home in an abandoned region the first region that has the dataset. None: it is at home in all alike."""
+    """Return the home; of a home in an abandoned region the first region that has the dataset. None: all are alike."""
     home = row.home if row.is_pinned or moves_to is None else moves_to
     return home if home in regions or home is None else min(regions)
 
