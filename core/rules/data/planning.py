@@ -184,7 +184,7 @@ def _tables(
 ) -> Iterable[AskedTable]:
     """Yield the datasets that are in some of these regions, as they are once all orders that stand are carried out.
 
-    A dataset that no region can send has the size 0: no plan copies it. Only a region with stated storage has a data service.
+    A dataset that no region can send has the size 0: no plan makes copies of such. Only a region with stated storage has a data service.
     """
     settings = queue.data_settings
     senders = {
