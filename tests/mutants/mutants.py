@@ -474,8 +474,13 @@ MUTANTS = (
             ),
             Edit(
                 "components/job_queue/copies/orders.py",
-                "    return region in row.regions and region != row.home and len(row.regions) > 1\n",
+                "    return region in row.regions and region != row.home\n",
                 "    return region in row.regions\n",
+            ),
+            Edit(
+                "components/job_queue/copies/orders.py",
+                "        may_go = may_drop(row, region) and has_other(state, row, region) and serves_data(state, region)\n",
+                "        may_go = may_drop(row, region) and serves_data(state, region)\n",
             ),
         ),
     ),
