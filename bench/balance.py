@@ -20,6 +20,7 @@ source    MAST (OSDI 2024), section 5.6: worst 2.63 to 0.98, deviation 0.76 to 0
 import argparse
 from pathlib import Path
 
+from bench.support.choices import numbers
 from bench.support.data_places.drawn import Draw, drawn_problem
 from bench.support.data_places.plays import Day, Play, first_version, ours, played, second_version
 from bench.support.report import Bar, Findings, Yardstick, at_least, at_most, within
@@ -41,7 +42,7 @@ LIMITED_BY = "the bytes of a day, and jobs that read tables of two teams"
 def options(parser: argparse.ArgumentParser) -> None:
     """Add what is drawn and how long it is planned."""
     parser.add_argument("--tables", type=int, default=TABLES)
-    parser.add_argument("--seeds", type=_numbers, default=SEEDS, help="with commas between")
+    parser.add_argument("--seeds", type=numbers, default=SEEDS, help="with commas between")
     parser.add_argument("--cross", type=float, default=0.05, help="share of reads of another team's tables")
     parser.add_argument("--correlation", type=float, default=0.5, help="of a job's demand with its bytes")
     parser.add_argument("--days", type=int, default=DAYS, help="daily plans")
@@ -154,7 +155,3 @@ def _defaults() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     options(parser)
     return parser.parse_args([])
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in text.split(","))

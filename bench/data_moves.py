@@ -32,6 +32,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from bench.support.choices import numbers
 from bench.support.report import Findings, at_most
 from core.events.copies import CopyFailed, CopyMade, CopyOrdered, DropMade, HomeMoved
 from core.events.queue import WorkloadSubmitted
@@ -107,7 +108,7 @@ class Week(Struct, frozen=True):
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the seeds and the days."""
-    parser.add_argument("--seeds", type=_numbers, default=SEEDS, help="with commas between")
+    parser.add_argument("--seeds", type=numbers, default=SEEDS, help="with commas between")
     parser.add_argument("--days", type=int, default=DAYS)
 
 
@@ -280,7 +281,3 @@ class _Watch:
         for name, row in self._run.witness.queue.datasets.rows.items():
             there = (east.get(name, Content(hash_of(name), row.size)), west.get(name))
             self._without += not any(one is not None and one.hash == hash_of(name) for one in there)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))

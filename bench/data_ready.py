@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
+from bench.support.choices import numbers, words
 from bench.support.data_places.days import (
     CAUSES,
     DayFound,
@@ -95,7 +96,7 @@ class Task(Struct, frozen=True):
 def options(parser: argparse.ArgumentParser) -> None:
     """Add what is drawn and how long it is planned."""
     parser.add_argument("--tables", type=int, default=TABLES)
-    parser.add_argument("--seeds", type=_numbers, default=SEEDS, help="with commas between")
+    parser.add_argument("--seeds", type=numbers, default=SEEDS, help="with commas between")
     parser.add_argument("--cross", type=float, default=0.05, help="share of reads of another team's tables")
     parser.add_argument(
         "--correlation", type=float, default=0.5, help="of a workload's GPU-seconds with its bytes"
@@ -105,7 +106,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--closed-hours", type=int, default=CLOSED_HOURS, help="for which a region is closed; 0: none"
     )
     parser.add_argument(
-        "--ways", type=_words, default=tuple(WAYS), help="to plan, with commas between; ours always"
+        "--ways", type=words, default=tuple(WAYS), help="to plan, with commas between; ours always"
     )
     figure_option(parser, "the share that waits, by day")
 
@@ -257,11 +258,3 @@ def _defaults() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     options(parser)
     return parser.parse_args([])
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in text.split(","))
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))

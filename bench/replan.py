@@ -29,6 +29,7 @@ from statistics import median
 import structlog
 from msgspec import Struct
 
+from bench.support.choices import numbers
 from bench.support.report import Findings, Yardstick, at_least, at_most
 from core.events.copies import CopyMade, CopyOrdered, DataPlanned
 from core.events.queue import WorkloadBound, WorkloadSubmitted
@@ -104,7 +105,7 @@ class Play(Struct, frozen=True):
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the seeds."""
-    parser.add_argument("--seeds", type=_numbers, default=SEEDS, help="with commas between")
+    parser.add_argument("--seeds", type=numbers, default=SEEDS, help="with commas between")
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -263,7 +264,3 @@ def _names(team: str) -> str:
 
 def _minutes(nanoseconds: int) -> float:
     return nanoseconds / SECOND / 60
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))

@@ -176,7 +176,8 @@ class Copies(Section):
         order = self.orders.pop(event.copy, None)
         if order is not None and day_of(order.ordered_at) == self.day:
             self.day_bytes = max(0, self.day_bytes - max(0, order.bytes - event.moved))
-        if order is not None and not order.wanted_by and event.reason not in ENDS:
+        is_planned = order is not None and (order.is_move or not order.wanted_by)
+        if order is not None and is_planned and event.reason not in ENDS:
             action = _action_of(order)
             self.actions.setdefault(action_key(action), action)
         if event.reason in NO_FAILURES:

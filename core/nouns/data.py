@@ -155,6 +155,7 @@ class CopyObstacle(StrEnum):
     LINK_CLOSED = "link_closed"
     LINK_BUSY = "link_busy"
     BEING_DELETED = "being_deleted"
+    STILL_READ = "still_read"
     TRIED_LATER = "tried_later"
     DAY_SPENT = "day_spent"
 
@@ -169,6 +170,7 @@ COPY_OBSTACLES: dict[CopyObstacle, str] = {
     CopyObstacle.LINK_CLOSED: "no link from a region that has it is open",
     CopyObstacle.LINK_BUSY: "as many copies as there may be are under way on each link",
     CopyObstacle.BEING_DELETED: "an older copy is being deleted there",
+    CopyObstacle.STILL_READ: "running work there still reads files that the copy would replace",
     CopyObstacle.TRIED_LATER: "the copy failed, and is tried again later",
     CopyObstacle.DAY_SPENT: "the bytes that copies may have today are used up",
 }

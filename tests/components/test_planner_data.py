@@ -66,9 +66,10 @@ class Planning:
     def asked(self, span: Nanoseconds = SOON) -> list[AskedData]:
         """Return the problems of data that are asked for meanwhile."""
         effects = self.machine.wait(span).effects
-        found = [one.problem for one in effects if isinstance(one, Solve) and one.concern == "data"]
-        assert all(isinstance(one, AskedData) for one in found)
-        return found  # type: ignore[return-value]  # checked above
+        problems = [one.problem for one in effects if isinstance(one, Solve) and one.concern == "data"]
+        found = [problem for problem in problems if isinstance(problem, AskedData)]
+        assert len(found) == len(problems)
+        return found
 
     def answer(self, asked: AskedData, revision: int = -1) -> list[SetDataPlan]:
         """The solver answers; return the command that follows."""

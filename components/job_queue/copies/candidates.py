@@ -3,6 +3,7 @@
 source    MAST §4.3: if every region abandons a workload for its data, replication begins, and the workload waits
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -68,10 +69,11 @@ class WantedCopy(Struct, frozen=True):
 def wanted_copies(state: QueueState, now: Instant) -> list[WantedCopy]:
     """Return the copies that waiting work needs, in rank order, those included that are ordered already."""
     found: dict[tuple[DatasetName, RegionName], WantedCopy] = {}
+    coming = Coming(state)
     for group in waiting_groups(state, now) if state.data.pending else ():
         if not group.lacks_data_everywhere:
             continue
-        target = _target(state, group)
+        target = _target(state, group, coming)
         if target is None:
             continue
         is_home = group.row.spec.needs_fresh_data and group.level >= FRESH_LEVEL
@@ -81,7 +83,18 @@ def wanted_copies(state: QueueState, now: Instant) -> list[WantedCopy]:
     return list(found.values())
 
 
-def _target(state: QueueState, group: WaitingGroup) -> RegionName | None:
+class Coming:
+    """Copies under way, by their target: counted once for all groups that are looked at."""
+
+    def __init__(self, state: QueueState) -> None:
+        self.datasets: defaultdict[RegionName, set[DatasetName]] = defaultdict(set)
+        self.bytes: Counter[RegionName] = Counter()
+        for order in state.image.copies.orders.values():
+            self.datasets[order.target].add(order.dataset)
+            self.bytes[order.target] += order.bytes
+
+
+def _target(state: QueueState, group: WaitingGroup, coming: Coming) -> RegionName | None:
     """Return the region with the hardware where the fewest bytes are missing, copies under way not counted, and that can have the rest.
 
     A region to which such a copy has failed time and again comes behind all others.
@@ -89,24 +102,21 @@ def _target(state: QueueState, group: WaitingGroup) -> RegionName | None:
     ranked = []
     for region, reason in group.reasons.items():
         if reason is Reason.NO_DATA and region in state.data.services:
-            lacking = _lacking(state, group, region)
-            if _can_have(state, lacking, region):
+            missing = state.image.datasets.missing_in(region, group.row.spec.data)
+            lacking = [name for name in missing if name not in coming.datasets[region]]
+            if _can_have(state, lacking, region, coming.bytes[region]):
                 rows = state.image.datasets.rows
                 size = sum(rows[name].size for name in lacking)
                 ranked.append((_failed(state, lacking, region), size, region))
     return min(ranked)[2] if ranked else None
 
 
-def _lacking(state: QueueState, group: WaitingGroup, region: RegionName) -> list[DatasetName]:
-    """Return the datasets that a region lacks and no copy under way brings."""
-    orders = state.image.copies.orders.values()
-    coming = {order.dataset for order in orders if order.target == region}
-    missing = state.image.datasets.missing_in(region, group.row.spec.data)
-    return [name for name in missing if name not in coming]
+def _can_have(state: QueueState, lacking: list[DatasetName], region: RegionName, expected: int) -> bool:
+    """Return whether a region has storage for datasets, and an open link from a region that holds each.
 
-
-def _can_have(state: QueueState, lacking: list[DatasetName], region: RegionName) -> bool:
-    """Return whether a region has storage for datasets, and an open link from a region that holds each."""
+    lacking    that no copy under way brings
+    expected   bytes of copies under way to the region
+    """
     settings, datasets = state.image.data_settings, state.image.datasets
     size = 0
     for name in lacking:
@@ -117,7 +127,7 @@ def _can_have(state: QueueState, lacking: list[DatasetName], region: RegionName)
             return False
         size += row.size
     capacity = settings.storage_of(region)
-    used = state.data.stored[region] + expected_in(state, region)
+    used = state.data.stored[region] + expected
     return not lacking or (capacity != UNSTATED and used + size <= capacity)
 
 

@@ -54,6 +54,8 @@ def _of_copy(
         return CopyObstacle.LINK_CLOSED
     if target in copies.drops.get(dataset, ()):
         return CopyObstacle.BEING_DELETED
+    if state.data.readers[dataset, target]:
+        return CopyObstacle.STILL_READ
     if copy_key(dataset, target) in copies.failures and not may_try(copies, dataset, target, now):
         return CopyObstacle.TRIED_LATER
     limit = day_limit(settings.policy, state.data.total)

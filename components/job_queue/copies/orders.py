@@ -5,7 +5,7 @@ if the target has storage for it, a link from a region that has the dataset has 
 the day's bytes, are for copies that work waits for), and the day has bytes left (core/rules/data/copies.py).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from components.job_queue.copies.candidates import WantedCopy, serves_data, wanted_copies
 from components.job_queue.state.copy_notes import CopiesLooked
@@ -84,30 +84,36 @@ def _dropped(state: QueueState) -> list[Event]:
             if action.kind is ActionKind.DROP and not rows[action.dataset].is_pinned
         ]
     found: dict[DatasetName, Event] = {}
-    together = _read_now(state) if copies.to_drop or planned else ()
+    together = _read_now(state) if copies.to_drop or planned else {}
     for action in (*copies.to_drop.values(), *planned):
         dataset, region = action.dataset, action.source
         row = rows[dataset]
-        if any(dataset in data and is_alone_with(state, data, region) for data in together):
-            continue
         may_go = may_drop(row, region) and has_other(state, row, region) and serves_data(state, region)
-        if dataset not in found and may_go and (dataset, region) not in sources:
+        if not may_go or dataset in found or (dataset, region) in sources:
+            continue
+        if not any(is_alone_with(state, data, region) for data in together.get(dataset, ())):
             found[dataset] = DropOrdered(dataset, row.revision + 1, region)
     return list(found.values())
 
 
-def _read_now(state: QueueState) -> list[tuple[DatasetName, ...]]:
-    """Return the sets of several datasets that work reads which has not ended."""
+def _read_now(state: QueueState) -> dict[DatasetName, set[tuple[DatasetName, ...]]]:
+    """Return by dataset the sets of several datasets that work reads which has not ended."""
     readings = state.image.readings
-    keys = {live.row for live in readings.live.values()}
-    return [data for key in keys if len(data := readings.rows[key].data) > 1]
+    found: defaultdict[DatasetName, set[tuple[DatasetName, ...]]] = defaultdict(set)
+    for key in {live.row for live in readings.live.values()}:
+        data = readings.rows[key].data
+        for name in data if len(data) > 1 else ():
+            found[name].add(data)
+    return found
 
 
 def is_alone_with(state: QueueState, data: tuple[DatasetName, ...], region: RegionName) -> bool:
-    """Return whether of all regions this one alone has all of a set of datasets: a set that moves is dropped once all of it has moved."""
-    datasets = state.image.datasets
+    """Return whether of all regions in use this one alone has all of a set of datasets: a set is dropped once all of it has moved."""
+    datasets, abandoned = state.image.datasets, state.image.regions.abandoned
     return not datasets.missing_in(region, data) and all(
-        datasets.missing_in(other, data) for other in state.regions if other != region
+        datasets.missing_in(other, data)
+        for other in state.regions
+        if other != region and other not in abandoned
     )
 
 

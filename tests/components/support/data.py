@@ -67,6 +67,11 @@ def look(machine: Machine[Any]) -> Decision:
     return machine.wait(COPY_LOOK_SOON)
 
 
+def events(decision: Decision, *kinds: type) -> list[Any]:
+    """The facts of these kinds."""
+    return [event for event in facts(decision) if isinstance(event, kinds)]
+
+
 def ordered(decision: Decision) -> list[CopyOrdered]:
     """The orders of copies."""
     return [event for event in facts(decision) if isinstance(event, CopyOrdered)]
