@@ -100,7 +100,7 @@ def _read_now(state: QueueState) -> dict[DatasetName, set[tuple[DatasetName, ...
     """Return by dataset the sets of several datasets that work reads which has not ended."""
     readings = state.image.readings
     found: defaultdict[DatasetName, set[tuple[DatasetName, ...]]] = defaultdict(set)
-    for key in {live.row for live in readings.live.values()}:
+    for key in dict.fromkeys(live.row for live in readings.live.values()):
         data = readings.rows[key].data
         for name in data if len(data) > 1 else ():
             found[name].add(data)
