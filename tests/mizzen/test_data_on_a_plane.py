@@ -66,10 +66,10 @@ def test_storage_links_and_policy_are_shown_and_set(plane: RunningPlane, capsys:
     assert "per day       5 % of the bytes" in told
     assert "extra         125 % of them" in told
     assert "replan" in refused(capsys, "data policy --replan soon", 2)
-    assert "replan_seconds: from 300 to 86400" in refused(capsys, "data policy --replan 10s", 2)
+    assert "replan: from 5m to 1d, and not 10s" in refused(capsys, "data policy --replan 10s", 2)
     assert "neither on nor off" in refused(capsys, "data policy --automatic maybe", 2)
     assert "per_day" in refused(capsys, "data policy --per-day lots", 2)
-    assert "day_permille: from 0 to 1000" in refused(capsys, "data policy --per-day 101", 2)
+    assert "per_day: from 0 to 100 percent, and not 101" in refused(capsys, "data policy --per-day 101", 2)
     policy = ask_json(capsys, "data policy --automatic on --disaster on --per-day 2 --replan 5m")["policy"]
     assert {
         "is_automatic": True,

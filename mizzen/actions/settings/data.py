@@ -19,10 +19,11 @@ from core.messages.planning import ConcernShown, ShowConcern
 from core.nouns.data import UNSTATED, DataPolicy
 from core.nouns.ids import RegionName
 from core.nouns.instant import SECOND
-from core.nouns.limits import DATA_BYTES_MAX
+from core.nouns.limits import DATA_BYTES_MAX, DATA_LOOK, DATA_LOOK_MAX, EXTRA_PERMILLE_MAX
+from core.nouns.pool import PERMILLE
 from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import ask, ask_on_revision, submitter
-from mizzen.jobs.values import Unreadable, decimal_of, exact_bytes_of, span_of
+from mizzen.jobs.values import Unreadable, decimal_of, exact_bytes_of, span_of, span_text
 from mizzen.terminal.output import MISUSED, CommandError
 
 NONE = "none"
@@ -87,16 +88,23 @@ def wish_of(
             raise CommandError(f"{name}: {text[:80]} is neither on nor off", MISUSED)
         if text:
             fields[field] = text == "on"
-    for name, text, field in (("per_day", per_day, "day_permille"), ("extra", extra, "extra_permille")):
+    for name, text, field, most in (
+        ("per_day", per_day, "day_permille", PERMILLE),
+        ("extra", extra, "extra_permille", EXTRA_PERMILLE_MAX),
+    ):
         if text:
-            fields[field] = _permille(name, text)
+            fields[field] = _permille(name, text, most)
     if at_least:
         fields["day_bytes_min"] = size_of(at_least, "at_least")
     if replan:
         try:
-            fields["replan_seconds"] = span_of(replan) // SECOND
+            span = span_of(replan)
         except Unreadable as error:
             raise CommandError(f"replan: {error}", MISUSED) from error
+        if not DATA_LOOK <= span <= DATA_LOOK_MAX:
+            text = f"replan: from {span_text(DATA_LOOK)} to {span_text(DATA_LOOK_MAX)}, and not {replan[:80]}"
+            raise CommandError(text, MISUSED)
+        fields["replan_seconds"] = span // SECOND
     return (lambda policy: replace(policy, **fields)) if fields else None
 
 
@@ -113,12 +121,15 @@ def size_of(text: str, field: str) -> int:
     return int(amount)
 
 
-def _permille(name: str, text: str) -> int:
+def _permille(name: str, text: str, most: int) -> int:
     """Return a percentage in thousandths. Raises CommandError."""
     try:
-        return int(10 * decimal_of(text.removesuffix("%").strip(), 1))
+        permille = int(10 * decimal_of(text.removesuffix("%").strip(), 1))
     except Unreadable as error:
         raise CommandError(f"{name}: {error}", MISUSED) from error
+    if not 0 <= permille <= most:
+        raise CommandError(f"{name}: from 0 to {most // 10} percent, and not {text[:80]}", MISUSED)
+    return permille
 
 
 async def _set(bus: Bus, message: Callable[[DataSettingsShown], Message]) -> DataSettingsShown:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from core.messages.copies import CopiesListed, DataPlanShown, ListedCopy
 from core.messages.data import DataSettingsShown, ListedDataset
 from core.messages.planning import ConcernShown
-from core.nouns.data import UNSTATED, ActionKind, DataFigures, DataPolicy
+from core.nouns.data import DAY_SECONDS, UNSTATED, ActionKind, DataFigures, DataPolicy
 from core.nouns.instant import SECOND, Instant
 from core.nouns.tenant import FRESH_LEVEL
 from mizzen.jobs.values import span_text
@@ -82,8 +82,15 @@ def _policy(policy: DataPolicy) -> list[str]:
         f"per day       {policy.day_permille / 10:g} % of the bytes of all datasets, {bytes_text(policy.day_bytes_min)} at least",
         f"extra         {policy.extra_permille / 10:g} % of them, for copies beyond one of each",
         f"disaster      {'a copy of each outside its home' if policy.has_disaster_copies else 'no copies for it'}",
-        f"plans         a day apart, or {span_text(policy.replan_seconds * SECOND)} where demand, waits or GPUs moved",
+        f"plans         a day apart{_sooner(policy)}",
     ]
+
+
+def _sooner(policy: DataPolicy) -> str:
+    """Return when plans are made before a day is over."""
+    if policy.replan_seconds >= DAY_SECONDS:
+        return ""
+    return f", or {span_text(policy.replan_seconds * SECOND)} where demand, waits or GPUs moved"
 
 
 def copy_lines(listed: CopiesListed, width: int | None) -> list[str]:
@@ -125,6 +132,8 @@ def plan_lines(
     """
     why = planner_text(planner)
     if not shown.number:
+        if not why and planner is not None and planner.again_in >= 0:
+            why = f"the planner looks in {short_text(planner.again_in)}"
         return [f"there is no plan yet{': ' if why else ''}{why}"]
     age = short_text(max(0, now - shown.at))
     lines = [
