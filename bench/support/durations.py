@@ -68,7 +68,7 @@ DURATIONS: dict[str, Duration] = {
     "rate_limit": Duration(2),
     "refused_look": Duration(1),
     "remembered": Duration(3),
-    "replan": Duration(4),
+    "replan": Duration(3),
     "round_cost": Duration(3),
     "rounds": Duration(1),
     "rounds_live": Duration(5),
