@@ -12,6 +12,7 @@ import structlog
 
 from bench.support.report import Findings, at_least, at_most
 from scenarios.fault import Fault, LinkFault
+from scenarios.faults.pool_need_set import PoolNeedSet
 from scenarios.faults.round_crash import RoundCrash
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.play.simulated import run_simulated
@@ -67,8 +68,8 @@ def _spec(fleet: str, workloads: int, *, hours: float) -> ScenarioSpec:
     """Every fault of the folder; those of messages all the time."""
     faults: list[dict[str, dict[str, Any]]] = []  # Any: as a scenario file has it
     for name, kind in parts_in("faults", Fault).items():
-        if kind is RoundCrash or kind in OF_COPIES:
-            continue  # It strikes rounds of a shared pool, or copies of data, and these fleets have none.
+        if kind in (RoundCrash, PoolNeedSet, *OF_COPIES):
+            continue  # It strikes rounds of a shared pool, needs of pools, or copies of data, and these fleets have none.
         if name in SHARES:
             faults.append({name: {"share": SHARES[name]}})
         elif issubclass(kind, SubmissionStorm):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined
+from core.events.pools import NodesPooled
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
@@ -15,10 +16,13 @@ from core.events.region import (
     StopOrdered,
 )
 from core.events.starts import StartReserved, StartUnreserved
-from core.fact import Fact
+from core.fact import Event, Fact
 from core.images.capacity import Capacity
 from core.images.reservations import Starts
 from core.nouns.placement import nodes_of, numbers_in
+
+LAYS_OUT: tuple[type[Event], ...] = (NodesJoined, NodesPooled)
+"""Facts after which indexes of nodes by pool, rack and type are made anew."""
 
 
 def kept_by(starts: Starts, fact: Fact) -> Sequence[int]:
@@ -50,7 +54,7 @@ def touched_by(capacity: Capacity, fact: Fact) -> Sequence[int]:
         case ClaimRevised():
             ends = ((move.node_from, move.node_to) for move in event.moves)
             return sorted({node for pair in ends for node in pair if node >= 0})
-        case NodesClosed() | NodesOpened() | ScopeJoined() | DomainLost():
+        case NodesClosed() | NodesOpened() | ScopeJoined() | DomainLost() | NodesPooled():
             return numbers_in(event.nodes)
         case NodesLost() | NodesReturned():
             return event.nodes

@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "undrain": "Let drained nodes take work again.",
         "maintain": "Plan maintenance of nodes, and show the progress.",
         "region": "List regions, and abandon one that does not answer.",
-        "pools": "List pools, and set their rules, reserves and limits.",
+        "pools": "List pools, set rules and needs, and plan which nodes move.",
         "agents": "List agents, and set how they see their region.",
         "defrag": "Plan and make moves that free whole nodes or racks.",
         "preemption": "Show and set the order of victims and caps on lost work.",

@@ -19,7 +19,7 @@ from core.events.agents import AgentsSet
 from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
-from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimPromised, NodesJoined
+from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimPromised
 from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
@@ -43,7 +43,7 @@ from core.placing.preemption.victim_index import OF_VICTIMS
 from core.placing.strategies.adaptive import is_late_after
 from core.rows import Row, unpack_rows
 from core.rules.placement.tenant_isolation import code_of
-from core.touched import touched_by
+from core.touched import LAYS_OUT, touched_by
 
 Waiting = FindBid | PlaceAward | PlaceTasks
 """Requests that an agent may put aside for a moment."""
@@ -249,7 +249,7 @@ class AgentState:
         """Fold one fact of the region."""
         if self.believed is not None:
             self.believed.fold(fact)
-            if isinstance(fact.event, NodesJoined):
+            if isinstance(fact.event, LAYS_OUT):
                 self.placer.touch((), joined=True)
             self._touch_settings(fact.event)
             return
@@ -257,7 +257,7 @@ class AgentState:
         partner = self._partner(fact.event)
         self.image.fold(fact)
         self.sequence = fact.sequence
-        self.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
+        self.placer.touch(touched, joined=isinstance(fact.event, LAYS_OUT))
         if isinstance(fact.event, OF_OWNERS):
             self.placer.settle(fact.event.workload, fact.event.epoch)
         if isinstance(fact.event, OF_VICTIMS):

@@ -79,7 +79,7 @@ from core.events import control
 from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
 from core.events.copies import CopyMade, DropOrdered, HomeMoved
 from core.events.data import DatasetSet
-from core.events.pools import PoolChanged
+from core.events.pools import NodesPooled, PoolChanged
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -112,7 +112,7 @@ from core.nouns.instant import Instant, earliest
 from core.nouns.workload import Phase
 from core.rules.ownership import against
 
-ADDS_CAPACITY = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
+ADDS_CAPACITY = (NodesJoined, NodesPooled, NodesReturned, NodesOpened, PoolChanged)
 """Facts of a region that end the region's refusals: nodes joined, returned, were uncordoned or changed pool."""
 OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
 OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
@@ -322,8 +322,8 @@ class JobQueue:
             ):
                 state.open_at = fact.heard_at
         elif isinstance(event, ADDS_CAPACITY) or _frees_capacity(event):
-            is_other = isinstance(event, NodesJoined | PoolChanged)
-            if isinstance(event, NodesJoined):
+            is_other = isinstance(event, NodesJoined | NodesPooled | PoolChanged)
+            if isinstance(event, NodesJoined | NodesPooled):
                 refresh_fleet(state)
             state.auctions.forget_region(region, fact.sequence, is_other_hardware=is_other)
             state.open_at = state.fill_at = fact.heard_at

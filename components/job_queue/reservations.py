@@ -383,7 +383,8 @@ def _may_be_kept(state: QueueState, region: RegionName, spreads: tuple[Spread, .
         if row.region == region and row.level >= level:
             kept.update(_nodes_by_type(hardware, row.spreads))
     return all(
-        not kept[kind] or (kept[kind] + count) * PROMISED_PART <= hardware.rows[kind].nodes
+        not kept[kind]
+        or (kind in hardware.rows and (kept[kind] + count) * PROMISED_PART <= hardware.rows[kind].nodes)
         for kind, count in mine.items()
     )
 

@@ -50,6 +50,7 @@ from core.claims.spreading import left_out
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events.control import NodesClosed, NodesOpened
+from core.events.pools import NodesPooled
 from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadsForgotten
 from core.events.region import (
     AttemptEnded,
@@ -164,6 +165,8 @@ class PlacementStore:
             if isinstance(fact.event, NodesJoined):
                 state.headroom = None
             elif state.headroom is not None:
+                if isinstance(fact.event, NodesPooled):
+                    state.headroom.pool(nodes)
                 state.headroom.update(nodes)
             state.sequence = fact.sequence
             self._index(state, fact.event)

@@ -4,9 +4,10 @@ Requests of operators are answered, with every problem at once. Reports of the b
 shows that they no longer apply.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from components.placement_store.node_joins import is_too_large, joining
+from components.placement_store.pool_moves import opened, parts_of, pooled
 from components.placement_store.state import StoreState
 from components.placement_store.task_runs import leaves
 from components.replies import answered, refused
@@ -17,7 +18,6 @@ from core.events.control import (
     MaintenancePlanned,
     NodesClosed,
     NodesOpened,
-    Runs,
 )
 from core.events.region import NodesLost, NodesReturned
 from core.fact import Event
@@ -45,20 +45,20 @@ from core.nouns.limits import (
     MAINTENANCE_SPAN_MAX,
     NAME_LENGTH_MAX,
     REASON_LENGTH_MAX,
-    RUNS_AT_ONCE_MAX,
     SCOPE_NAMES_MAX,
 )
 from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import DRAIN, MAINTENANCE, OperationKind, OperationPhase
 from core.nouns.placement import numbers_in, runs_of
 from core.nouns.reasons import Reason
-from core.rules.scopes import is_vacant, lifts_itself, nodes_in
+from core.rules.scopes import is_vacant, lifts_itself, nodes_in, vacated
 
 QUARANTINE = "quarantine"
 SUSPICION = "suspicion"
 SOURCES = {ClosureKind.QUARANTINE: QUARANTINE, ClosureKind.SUSPECT: SUSPICION}
 """Source by kind, for the closures that a region has once; each drain and each maintenance has a name of its own."""
 SCATTERED = "scope: its nodes are too scattered to be told in one fact; name fewer at once"
+TIME_OVER = "its time is over"
 NEXT_PHASE = {
     MaintenancePhase.NOTICED: (MaintenancePhase.PLANNED,),
     MaintenancePhase.OPEN: (MaintenancePhase.NOTICED,),
@@ -227,7 +227,7 @@ class NodeRecords:
         events = [
             NodesOpened(source, closure.kind, runs, "undrained", message.by)
             for source, closure in drains.items()
-            for runs in _parts(set(numbers_in(closure.nodes)) & set(nodes))
+            for runs in parts_of(set(numbers_in(closure.nodes)) & set(nodes))
         ]
         if not events:
             return refused(Reason.NOT_DRAINED)
@@ -240,17 +240,20 @@ class NodeRecords:
         message = envelope.message
         assert isinstance(message, LiftDrain)
         capacity = state.image.capacity
-        if not lifts_itself(capacity, message.drain, envelope.at):
+        maintenance = state.image.maintenance
+        if not lifts_itself(capacity, maintenance, message.drain, envelope.at):
             return NOTHING  # A task came back to a node, or the sender's clock is ahead of the store's.
         closure = capacity.closures[message.drain]
-        is_free = all(is_vacant(capacity, node) for node in numbers_in(closure.nodes))
-        why = "its nodes are free" if is_free else "its time is over"
-        return Decision(
-            tuple(
-                NodesOpened(message.drain, closure.kind, runs, why)
-                for runs in _parts(numbers_in(closure.nodes))
-            )
-        )
+        nodes = numbers_in(closure.nodes)
+        if closure.pool:
+            free = vacated(capacity, maintenance, closure)
+            events: list[Event] = [*pooled(free, closure.pool, state.image.pools.plan.number)]
+            events += opened(message.drain, free, f"they are in pool {closure.pool} now")
+            if closure.at + closure.lasts <= envelope.at:
+                events += opened(message.drain, sorted(set(nodes) - set(free)), TIME_OVER)
+            return Decision(tuple(events))
+        is_free = all(is_vacant(capacity, node) for node in nodes)
+        return Decision(opened(message.drain, nodes, "its nodes are free" if is_free else TIME_OVER))
 
     # Maintenance.
 
@@ -361,7 +364,7 @@ class NodeRecords:
         return Decision(
             events=tuple(
                 NodesClosed(source, message.kind, runs, message.reason, until_checked=message.until_checked)
-                for runs in _parts(nodes)
+                for runs in parts_of(nodes)
             )
         )
 
@@ -374,7 +377,7 @@ class NodeRecords:
         if not nodes:
             return NOTHING
         return Decision(
-            events=tuple(NodesOpened(source, message.kind, runs, message.reason) for runs in _parts(nodes))
+            events=tuple(NodesOpened(source, message.kind, runs, message.reason) for runs in parts_of(nodes))
         )
 
     def _release(self, state: StoreState, envelope: Envelope) -> Decision:
@@ -395,7 +398,7 @@ class NodeRecords:
             return refused(Reason.SUPERSEDED, (f"sequence: one of them changed at {newest}",))
         opened = tuple(
             NodesOpened(QUARANTINE, ClosureKind.QUARANTINE, runs, message.reason, message.by)
-            for runs in _parts(mine)
+            for runs in parts_of(mine)
         )
         return Decision(opened, (NodesAnswered(QUARANTINE, len(mine), revision),))
 
@@ -418,12 +421,6 @@ def _domain_losses(
     if not half or not is_too_large(whole):
         return (whole,)
     return _domain_losses(capacity, domain, workers[:half]) + _domain_losses(capacity, domain, workers[half:])
-
-
-def _parts(nodes: Iterable[int]) -> list[Runs]:
-    """Return the nodes as runs, in parts that each fit one fact."""
-    runs = runs_of(nodes)
-    return [runs[first : first + RUNS_AT_ONCE_MAX] for first in range(0, len(runs), RUNS_AT_ONCE_MAX)]
 
 
 def _unchanged_since(capacity: Capacity, nodes: list[int], sequence: int) -> list[int]:

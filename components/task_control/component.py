@@ -14,6 +14,7 @@ log and clock, so a repeated, early or outdated one has no effect. The broker ca
 
 from collections.abc import Callable, Iterator
 
+from components.task_control.closures import lift, next_phase
 from components.task_control.operations import closing_of, is_moot, operations_wanted
 from components.task_control.requests import request_of, says_something
 from components.task_control.state import (
@@ -42,9 +43,7 @@ from core.events.region import AttemptEnded, AwardDeclined, ClaimPromised, Nodes
 from core.events.sharing import RoundBegun
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
-from core.images.capacity import Capacity
 from core.images.control import AttemptControl
-from core.images.maintenance import MaintenanceRow
 from core.messages.base import Envelope, Message, Woken
 from core.messages.control import (
     BeginOperations,
@@ -58,7 +57,6 @@ from core.messages.control import (
     ShowControllers,
     TaskControlResponse,
 )
-from core.messages.nodes import LiftDrain, MoveMaintenance
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName, RegionName, TenantName, WorkloadId, region_log
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (
@@ -67,14 +65,13 @@ from core.nouns.limits import (
     CONTROL_ASK_AGAIN,
     CONTROL_RETENTION,
     CONTROL_SAY_AGAIN,
+    POOLED_TOGETHER,
     STUCK_SPAN,
 )
-from core.nouns.maintenance import MaintenancePhase
 from core.nouns.operation import Answer, BegunBy, OperationPhase, Outcome
 from core.nouns.placement import numbers_in
 from core.rules.operations import counts, is_overdue, is_stale, may_begin, within_limits
 from core.rules.preemption import why_no_offer
-from core.rules.scopes import lifts_itself
 
 
 class TaskControl:
@@ -154,6 +151,7 @@ class TaskControl:
                     state.attempts_due.put(victim, now)
                 self._look_at_all_rows(state, now)
             case AwardDeclined():
+                self._look_at_drains(state, now)
                 self._look_at_all_rows(state, now)
             case NodesClosed(nodes=nodes) | NodesOpened(nodes=nodes) | ScopeJoined(nodes=nodes):
                 self._look_at_drains(state, now)
@@ -172,10 +170,17 @@ class TaskControl:
             state.asked.pop((workload, epoch), None)  # Requests are about rows.
 
     def _look_at_drains(self, state: ControlState, now: Instant) -> None:
-        """Mark the drains for defragmentation as due: these end without an operator."""
+        """Mark the drains as due that end without an operator: for defragmentation at once, for other pools soon, with the nodes of all that ends until then.
+
+        Each fact that moves nodes between pools makes every agent lay out the region anew.
+        """
+        due = state.maintenance_due
         for name, closure in state.image.capacity.closures.items():
-            if closure.lasts:
-                state.maintenance_due.put(name, now)
+            if closure.pool:
+                soon = after(now, POOLED_TOGETHER)
+                due.put(name, min(soon, due.at(name) or soon))
+            elif closure.lasts:
+                due.put(name, now)
 
     def _look_at_all_on(self, state: ControlState, nodes: set[int], now: Instant) -> None:
         for workload, epoch, held in state.image.capacity.live():
@@ -320,9 +325,9 @@ class TaskControl:
         for name in state.maintenance_due.passed(now):
             planned, keepers = state.image.maintenance.rows.get(name), self._keepers(state, now)
             if planned is not None:
-                move, again_at = self._next_phase(name, planned, keepers, now)
+                move, again_at = next_phase(self.region, name, planned, keepers, now)
             else:
-                move, again_at = self._lift(state.image.capacity, name, keepers, now)
+                move, again_at = lift(self.region, state.image, name, keepers, now)
             messages.extend(move)
             events.append(Watched(name, again_at))
         return Decision(tuple(events), tuple(messages))
@@ -330,32 +335,6 @@ class TaskControl:
     def _keepers(self, state: ControlState, now: Instant) -> Instant:
         """Return the estimated time on the keeper's clock: rather early than late, unless that clock is behind this one."""
         return after(now, state.ahead)
-
-    def _next_phase(
-        self, name: str, planned: MaintenanceRow, keepers: Instant, now: Instant
-    ) -> tuple[list[Message], Instant]:
-        phase, at = {
-            MaintenancePhase.PLANNED: (MaintenancePhase.NOTICED, planned.starts_at - planned.lead),
-            MaintenancePhase.NOTICED: (MaintenancePhase.OPEN, planned.starts_at),
-            MaintenancePhase.OPEN: (MaintenancePhase.OVER, planned.starts_at + planned.lasts),
-        }[planned.phase]
-        if at > keepers:
-            return [], after(now, Nanoseconds(at - keepers))
-        return [MoveMaintenance(self.region, name, phase)], after(now, COMMAND_SAY_AGAIN)
-
-    def _lift(
-        self, capacity: Capacity, drain: str, keepers: Instant, now: Instant
-    ) -> tuple[list[Message], Instant | None]:
-        """Return the message that lifts a drain for defragmentation, if the nodes are vacant or the time is over; and when to look again.
-
-        Facts about tasks that leave the nodes make the drain due earlier.
-        """
-        closure = capacity.closures.get(drain)
-        if closure is None or not closure.lasts:
-            return [], None
-        if lifts_itself(capacity, drain, keepers):
-            return [LiftDrain(self.region, drain)], after(now, COMMAND_SAY_AGAIN)
-        return [], after(now, Nanoseconds(closure.at + closure.lasts - keepers))
 
     def _look(
         self, state: ControlState, key: AttemptKey, now: Instant

@@ -36,7 +36,7 @@ from core.nouns.operation import (
 from core.nouns.placement import numbers_in
 from core.nouns.preemption import PREEMPTION_REQUESTER, source_of
 from core.nouns.workload import EndCause
-from core.rules.disruption_budget import DEFRAGMENTATION, HEALTH, MOVES
+from core.rules.disruption_budget import DEFRAGMENTATION, HEALTH, MOVES, POOLS
 from core.rules.operations import gives_way, is_called_for, missing_tasks
 from core.rules.preemption import promises_over
 
@@ -165,6 +165,7 @@ class _Leaving:
             deadline = _deadline(self._image, source, closure, self.now)
             by = f"operator:{closure.by}" if closure.by else str(closure.kind)
             by = DEFRAGMENTATION if closure.lasts else by
+            by = POOLS if closure.pool else by
             self._wanted[source] = Wanted(OperationKind.MOVE, closure.reason, source, deadline, by)
         return self._wanted[source]
 

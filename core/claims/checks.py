@@ -9,7 +9,7 @@ from core.images.pairs import may_pair, place_beside
 from core.images.promised_capacity import leaving_of
 from core.nouns.cluster import Cluster, cluster_of
 from core.nouns.fleet import NodeGroup
-from core.nouns.ids import AttemptKey, WorkerName
+from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant
 from core.nouns.operation import TaskMove
 from core.nouns.placement import Claim, Spread, moved_spreads, needs_of, parts_of
@@ -23,6 +23,7 @@ from core.placing.pool_set import Asker, request_of
 from core.rules.placement.eviction_cost import eviction_cost, told_until
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import LASTING, PASSING
+from core.rules.scopes import group_of
 
 
 def is_well_formed(claim: Claim) -> bool:
@@ -110,8 +111,7 @@ def groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
     for node in nodes:
         if found and node in found[-1].numbers():
             continue
-        groups = capacity.workers[WorkerName(capacity.worker_of[node])].inventory.groups
-        found.append(next(group for group in groups if node in group.numbers()))
+        found.append(group_of(capacity, node))
     return found
 
 

@@ -196,10 +196,12 @@ class NodesClosed(Event, frozen=True, tag="nodes-closed"):
     scope: Scope | None = None
     """Of a drain: how the nodes were named, for those that join later. None when they were named one by one: none will."""
     lasts: int = 0
-    """Of a drain that is for defragmentation: nanoseconds from now after which it lifts itself, or before, once all its nodes
+    """Of a drain for defragmentation or for another pool: nanoseconds from now after which it lifts itself, or before, once all its nodes
     are free. 0: somebody lifts it."""
     key: str = ""
     """Of a drain: chosen by the operator, so that a request that is repeated is known."""
+    pool: str = ""
+    """Of a drain for a move between pools: the pool into which each node comes as soon as it is vacant."""
 
 
 class NodesOpened(Event, frozen=True, tag="nodes-opened"):

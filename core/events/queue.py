@@ -222,10 +222,16 @@ class RefusedShape(Struct, frozen=True):
     workload: WorkloadId
     """The first workload of the shape, as an example."""
     refusals: tuple[NotedRefusal, ...]
+    kind: str = ""
+    """Of the workloads; unknown of facts of earlier builds, for which no node moves."""
+    node_types: tuple[str, ...] = ()
+    """That every job of the workloads accepts."""
+    gpu_milli: int = 0
+    """Of all tasks of all such workloads that wait, as they were counted when this was noted."""
 
 
 class RefusalsNoted(Event, frozen=True, tag="refusals-noted"):
-    """Every region refuses these requests, and a reason has changed that lasts. No decision depends on this fact."""
+    """Every region refuses these requests, and a reason has changed that lasts. No decision of the queue depends on this fact; plans of pools do."""
 
     shapes: tuple[RefusedShape, ...] = ()
     gone: tuple[str, ...] = ()

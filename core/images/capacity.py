@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from core.device_shares import FreeDevices, part_of, shared_in
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined, TasksDown
+from core.events.pools import NodesPooled
 from core.events.region import (
     AttemptEnded,
     AttemptRanked,
@@ -36,12 +37,11 @@ from core.images.pairs import beside_its_host, heirs_of
 from core.images.promised_capacity import reserve
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
-from core.nouns.limits import BLACK_HOLE_SOON
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import job_and_rank
 from core.nouns.placement import Claim, NodeRow, moved, need_of, needs_of, nodes_of, numbers_in, runs_of
+from core.nouns.pooling import NodeRuns
 from core.nouns.quantities import MILLI, Amount
-from core.nouns.workload import EndCause
 
 NOT_UP = 1 << 62
 """Later than every instant: of an attempt of which not all tasks are up."""
@@ -81,6 +81,7 @@ class WorkerRow(Struct):
     """One worker and what it serves."""
 
     inventory: Inventory
+    """As it joined, but for the pools of its nodes: those are as the log has put them since."""
     is_lost: bool = False
     sequence: int = 0
     """Of the fact that last changed whether it is lost."""
@@ -109,6 +110,7 @@ class Capacity(Section):
 
     FOLDS = {
         NodesJoined: "_joined",
+        NodesPooled: "_pooled",
         NodesLost: "_lost",
         NodesReturned: "_returned",
         DomainLost: "_domain_lost",
@@ -211,6 +213,20 @@ class Capacity(Section):
         for group in inventory.groups:
             self._add(group, worker, sequence)
 
+    def _pooled(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesPooled)
+        self.pool(event.nodes, event.pool, fact.sequence)
+
+    def pool(self, nodes: NodeRuns, pool: str, sequence: int) -> None:
+        """Put nodes into a pool."""
+        numbers = numbers_in(nodes)
+        for node in numbers:
+            self.changed[node] = sequence
+        for worker in dict.fromkeys(WorkerName(self.worker_of[node]) for node in numbers):
+            row = self.workers[worker]
+            row.inventory = row.inventory.pooled(nodes, pool)
+
     def _add(self, group: NodeGroup, worker: WorkerName, sequence: int) -> None:
         size = max(known := len(self.node_type), group.first + group.count)
         missing = size - known
@@ -302,7 +318,12 @@ class Capacity(Section):
             self.changed[node] = fact.sequence
         runs = runs_of([*before, *fresh])
         closure = Closure(event.kind, runs, event.reason, fact.at, event.deadline, event.by)
-        closure.scope, closure.lasts, closure.key = event.scope, event.lasts, event.key
+        closure.scope, closure.lasts, closure.key, closure.pool = (
+            event.scope,
+            event.lasts,
+            event.key,
+            event.pool,
+        )
         if not event.kind.empties:
             closure.each = known.each if known else {}
             row = ClosedNode(fact.at, event.reason, event.until_checked)
@@ -434,7 +455,7 @@ class Capacity(Section):
         held = epochs.pop(event.epoch)
         if not epochs:
             del self.holdings[event.workload]
-        self._judge_nodes(event, held, fact.at)
+        self.failures.judge(event, nodes_of(held.claim), held.granted_at, held.started_at, fact.at)
         gpu, cpu, memory = self.gpu, self.cpu, self.memory
         changed, sequence = self.changed, fact.sequence
         gpu_was, cpu_was, memory_was = (
@@ -462,17 +483,6 @@ class Capacity(Section):
             reserve(self, nodes_of(held.claim), sequence)
 
     # Health.
-
-    def _judge_nodes(self, ended: AttemptEnded, held: Holding, at: int) -> None:
-        """What the end of an attempt says of the nodes that it was on."""
-        ran = at - held.started_at if held.started_at else 0
-        is_soon = ran <= BLACK_HOLE_SOON
-        failed = ended.failed_nodes if ended.cause.accuses_node else ()
-        if failed and is_soon:
-            self.failures.add(failed, ended.workload, at=at, since=held.granted_at, ran=ran)
-        if self.failures.by_node and (not is_soon or ended.cause is EndCause.COMPLETED):
-            nodes = [node for node in nodes_of(held.claim) if node not in failed]
-            self.failures.refute(nodes, held.granted_at)
 
     def _tasks_down(self, fact: Fact) -> None:
         event = fact.event

@@ -30,6 +30,8 @@ class Closure(Struct):
     scope: Scope | None = None
     """Of a drain: how its nodes were named."""
     lasts: int = 0
-    """Nanoseconds from `at` after which a drain for defragmentation lifts itself; 0: an operator lifts the drain."""
+    """Nanoseconds from `at` after which a drain for defragmentation, or for another pool, lifts itself; 0: an operator lifts the drain."""
     key: str = ""
     """Of the request for a drain."""
+    pool: str = ""
+    """Of a drain for a move between pools: the pool into which each node comes as soon as it is vacant."""

@@ -3,13 +3,15 @@
 Bounded: a few entries for each, forgotten once they are old. All instants are the log's own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
+from core.events.region import AttemptEnded
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, after
-from core.nouns.limits import BLACK_HOLE_KEPT_MAX, BLACK_HOLE_SPAN, FLAP_SPAN, FLAPS_KEPT_MAX
+from core.nouns.limits import BLACK_HOLE_KEPT_MAX, BLACK_HOLE_SOON, BLACK_HOLE_SPAN, FLAP_SPAN, FLAPS_KEPT_MAX
+from core.nouns.workload import EndCause
 
 
 class Round(Struct):
@@ -51,6 +53,18 @@ class Failures(Struct):
                 _join(newest, workload, since, ran)
             self.by_node[node] = rounds[-BLACK_HOLE_KEPT_MAX:]
         self._forget_old(at)
+
+    def judge(
+        self, ended: AttemptEnded, nodes: Sequence[int], granted_at: int, started_at: int, at: int
+    ) -> None:
+        """Note what the end of an attempt says of the nodes that it was on."""
+        ran = at - started_at if started_at else 0
+        is_soon = ran <= BLACK_HOLE_SOON
+        failed = ended.failed_nodes if ended.cause.accuses_node else ()
+        if failed and is_soon:
+            self.add(failed, ended.workload, at=at, since=granted_at, ran=ran)
+        if self.by_node and (not is_soon or ended.cause is EndCause.COMPLETED):
+            self.refute([node for node in nodes if node not in failed], granted_at)
 
     def refute(self, nodes: Iterable[int], since: int) -> None:
         """Something that was granted room there at `since` ran well: what failed of earlier grants says nothing any more."""

@@ -1,7 +1,7 @@
 """A section of the queue's image: for which reasons regions refuse the shapes that wait, and since when.
 
-The section tells users why a workload waits, also after the queue has started again and no region has answered yet. No decision
-depends on the section: after a start regions are asked again.
+The section tells users why a workload waits, also after the queue has started again and no region has answered yet. No decision of the
+queue depends on the section: after a start regions are asked again. Plans of pools read which work lacks room.
 """
 
 from msgspec import Struct, field
@@ -33,6 +33,10 @@ class RefusedRow(Struct):
     """Digest of the workloads' shape."""
     workload: WorkloadId
     """One of the shape."""
+    kind: str = ""
+    node_types: tuple[str, ...] = ()
+    gpu_milli: int = 0
+    """Of all such workloads, when it was noted."""
     regions: dict[RegionName, HeldReason] = field(default_factory=dict)
 
 
@@ -52,6 +56,7 @@ class Refusals(Section):
         for one in event.shapes:
             row = self.rows.pop(one.request, None) or RefusedRow(one.shape, one.workload)
             row.workload = one.workload
+            row.kind, row.node_types, row.gpu_milli = one.kind, one.node_types, one.gpu_milli
             for refusal in one.refusals:
                 row.regions[refusal.region] = _held(refusal, fact.at, row.regions.get(refusal.region))
             self.rows[one.request] = row

@@ -1,12 +1,15 @@
 """The image of a region's log, in three sections: attempts, hardware, and capacity (core/images/capacity.py)."""
 
 from bisect import bisect_right, insort
+from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.events.control import AttemptChanged, ClaimRevised
 from core.events.log import LogOpened
+from core.events.pools import NodesPooled
 from core.events.region import (
     AttemptEnded,
     AttemptRanked,
@@ -34,7 +37,7 @@ from core.images.reservations import Starts
 from core.nouns.fleet import Inventory
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.limits import NUMBER_MAX
-from core.nouns.placement import Spread, moved_spreads
+from core.nouns.placement import Spread, moved_spreads, numbers_in
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import NOTHING, Amount
 from core.nouns.workload import Kind
@@ -257,20 +260,46 @@ class HardwareRow(Struct):
         return int(getattr(self.total, resource)) if self.measured == self.nodes else UNKNOWN_MOST
 
 
+class LikeNodes(Struct, frozen=True, array_like=True):
+    """A run of like nodes."""
+
+    first: int
+    count: int
+    node_type: str
+    total: Amount
+    """Capacity of one node."""
+    gpu_memory: int
+    is_shared: bool
+    """Whether they are in a shared pool."""
+
+    def parts(self, first: int, last: int, *, is_shared: bool) -> Iterator["LikeNodes"]:
+        """Yield the run in parts: those from `first` to `last` are in a shared pool, or not."""
+        end = self.first + self.count
+        begin, after = max(self.first, first), min(end, last + 1)
+        if begin >= after or self.is_shared is is_shared:
+            yield self
+            return
+        if self.first < begin:
+            yield replace(self, count=begin - self.first)
+        yield replace(self, first=begin, count=after - begin, is_shared=is_shared)
+        if after < end:
+            yield replace(self, first=after, count=end - after)
+
+
 class Hardware(Section):
     """The region's hardware, free or not: enough to tell for which workloads the region need not be asked.
 
-    Nodes that joined stay in a region's log, lost or not, so no figure here ever shrinks.
+    Nodes that joined stay in a region's log, lost or not, so all nodes together never get fewer. They may move into a shared pool or out of it.
     """
 
-    FOLDS = {NodesJoined: "_joined"}
+    FOLDS = {NodesJoined: "_joined", NodesPooled: "_pooled"}
 
     rows: dict[str, HardwareRow] = field(default_factory=dict)
     """By node type, of nodes that are not in a shared pool."""
     shared: dict[str, HardwareRow] = field(default_factory=dict)
     """The same, of nodes that are."""
-    runs: list[tuple[int, int, str]] = field(default_factory=list)
-    """Runs of like nodes by their first number, ascending: that, how many, and of which type."""
+    runs: list[LikeNodes] = field(default_factory=list)
+    """By their first numbers, ascending."""
 
     def of(self, kind: Kind) -> dict[str, HardwareRow]:
         """Return the nodes on which work of a kind may run, by node type."""
@@ -286,25 +315,50 @@ class Hardware(Section):
         assert isinstance(event, NodesJoined)
         self.add(event.inventory)
 
+    def _pooled(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesPooled)
+        is_shared = event.pool == SHARED_POOL
+        if all(self._run_of(node).is_shared is is_shared for node in numbers_in(event.nodes)):
+            return
+        for first, last in event.nodes:
+            self.runs = [part for run in self.runs for part in run.parts(first, last, is_shared=is_shared)]
+        self.rows, self.shared = {}, {}
+        for run in self.runs:
+            self._count(run)
+
     def add(self, inventory: Inventory) -> None:
         """Count the nodes that one worker serves."""
         for group in inventory.groups:
-            rows = self.shared if group.pool == SHARED_POOL else self.rows
-            row = rows.setdefault(group.node_type, HardwareRow(0, 0, 0))
-            row.nodes += group.count
-            row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)
-            row.gpu_milli += group.count * group.total.gpu_milli
-            row.most = row.most.largest(group.total)
-            row.total = _numbers(row.total.plus(group.total.times(group.count)))
-            row.gpu_memory_max = max(row.gpu_memory_max, group.gpu_memory)
-            row.measured += group.count
-            insort(self.runs, (group.first, group.count, group.node_type))
+            run = LikeNodes(
+                group.first,
+                group.count,
+                group.node_type,
+                group.total,
+                group.gpu_memory,
+                group.pool == SHARED_POOL,
+            )
+            insort(self.runs, run, key=lambda run: run.first)
+            self._count(run)
+
+    def _count(self, run: LikeNodes) -> None:
+        row = (self.shared if run.is_shared else self.rows).setdefault(run.node_type, HardwareRow(0, 0, 0))
+        row.nodes += run.count
+        row.gpu_milli_max = max(row.gpu_milli_max, run.total.gpu_milli)
+        row.gpu_milli += run.count * run.total.gpu_milli
+        row.most = row.most.largest(run.total)
+        row.total = _numbers(row.total.plus(run.total.times(run.count)))
+        row.gpu_memory_max = max(row.gpu_memory_max, run.gpu_memory)
+        row.measured += run.count
 
     def type_of(self, node: int) -> str:
         """The type of a node that has joined."""
-        first, count, node_type = self.runs[bisect_right(self.runs, node, key=lambda run: run[0]) - 1]
-        assert first <= node < first + count, node
-        return node_type
+        return self._run_of(node).node_type
+
+    def _run_of(self, node: int) -> LikeNodes:
+        run = self.runs[bisect_right(self.runs, node, key=lambda run: run.first) - 1]
+        assert run.first <= node < run.first + run.count, node
+        return run
 
 
 def _numbers(amount: Amount) -> Amount:
@@ -332,7 +386,7 @@ class RegionImage(Image):
     destruction: Destruction
     """Recent stops of each requester."""
     pools: Pools
-    """What operators set of them."""
+    """What operators set of them, and the newest plan of which nodes move between them."""
     prices: PriceList
     """What room in it is worth."""
     starts: Starts

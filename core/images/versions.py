@@ -23,7 +23,9 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.nouns.ids import GLOBAL_LOG, LogName
+from core.images.region import Hardware
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import GLOBAL_LOG, LogName, WorkerName
 
 UNSAID = ""
 """What builds before version 1 said of their snapshots. They may be of version 1 or older, which their content tells."""
@@ -116,9 +118,16 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_5(log: LogName, _: OldSections) -> dict[str, Any] | None:
-    """Which datasets work reads is new, and only the facts tell it; the images of regions are as they were."""
-    return None if log == GLOBAL_LOG else {}
+def _version_6(log: LogName, old: OldSections) -> dict[str, Any] | None:
+    """The hardware of a region tells of each run of nodes what one has, and whether the run is in a shared pool: as its workers joined."""
+    if log == GLOBAL_LOG:
+        return {}
+    groups = [
+        group for row in old.read("capacity")["workers"].values() for group in row["inventory"]["groups"]
+    ]
+    hardware = Hardware()
+    hardware.add(Inventory(WorkerName(""), tuple(msgspec.convert(group, NodeGroup) for group in groups)))
+    return {"hardware": msgspec.to_builtins(hardware)}
 
 
 VERSIONS = Versions(
@@ -128,7 +137,11 @@ VERSIONS = Versions(
         "ceac077c834e803e",
         "78ddbff62ff5221e",
         "2fac062ca5d293c0",
+        "8d08a2cffc4190ff",
     ),
-    step=Step(_version_5),
+    step=Step(
+        _version_6,
+        frozenset({"into_rack", "pool", "policy", "plan", "planned_at", "is_applied", "needs", "survives"}),
+    ),
 )
 """Those of this build."""

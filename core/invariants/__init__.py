@@ -12,5 +12,6 @@ sharing        rules 2, 4 and 5 for shared pools: the border, shares, picks and 
 preemption     rule 5: promises, their victims and the caps on lost work
 control        rule 6: operations on tasks, and the capacity that they get
 nodes          rule 6: cordoned nodes, maintenance, and orders to stop
+pools          nodes are in one pool each, and change pools with nothing on them
 reservations   rules 1 and 2 for node reservations
 """

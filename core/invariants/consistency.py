@@ -41,6 +41,7 @@ from core.invariants.abandonment import check_abandoned, check_stop_of_abandoned
 from core.invariants.control import Finding, check_control_fact
 from core.invariants.forgetting import check_forgotten_attempts, check_forgotten_workloads
 from core.invariants.pairs import check_pair_fact, check_pairs
+from core.invariants.pools import check_pool_fact, check_pools
 from core.invariants.preemption import check_preemption_fact
 from core.invariants.reservations import check_start_fact
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
@@ -142,6 +143,7 @@ def check_ledger(capacity: Capacity) -> list[str]:
                 found.append(f"node {node}: {name} held or ending is not what attempts hold there")
     found.extend(_devices_anew(capacity))
     found.extend(check_pairs(capacity))
+    found.extend(check_pools(capacity))
     return found
 
 
@@ -394,6 +396,7 @@ def check_region_fact(
         *check_control_fact(fact, before),
         *check_start_fact(fact, before),
         *check_pair_fact(fact, before),
+        *check_pool_fact(fact, before),
     ]
 
 

@@ -1,8 +1,10 @@
 """What a region is made of: nodes in racks, pods and zones, served by workers."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.ids import WorkerName
 from core.nouns.quantities import Amount
@@ -66,6 +68,8 @@ class NodeGroup(Struct, frozen=True):
     """Bytes of one GPU; 0: unknown."""
     island: int = 0
     """GPUs joined by NVLink, of one node or of several; 0: unknown."""
+    into_rack: int = 0
+    """How many places of its rack are before the first node: a group whose nodes were given to several pools may be split inside a rack."""
 
     @property
     def node_type(self) -> str:
@@ -78,7 +82,21 @@ class NodeGroup(Struct, frozen=True):
 
     def rack_of(self, node: int) -> int:
         """The rack that holds this node of the group."""
-        return self.rack_first + (node - self.first) // self.nodes_per_rack
+        return self.rack_first + (self.into_rack + node - self.first) // self.nodes_per_rack
+
+    def part(self, first: int, count: int, pool: str) -> "NodeGroup":
+        """Return a run of its nodes as a group of its own, in a pool."""
+        into_rack = (self.into_rack + first - self.first) % self.nodes_per_rack
+        return replace(
+            self, first=first, count=count, rack_first=self.rack_of(first), into_rack=into_rack, pool=pool
+        )
+
+    def is_followed_by(self, other: "NodeGroup") -> bool:
+        """Return whether another group goes on where this one ends, so that both may be one."""
+        end = self.first + self.count
+        return other.first == end and replace(other, count=self.count) == replace(
+            self, first=end, rack_first=self.rack_of(end), into_rack=other.into_rack
+        )
 
 
 class Inventory(Struct, frozen=True):
@@ -102,3 +120,31 @@ class Inventory(Struct, frozen=True):
             if text and group.runs_programs:
                 found |= dict.fromkeys((UNNUMBERED,) if group.first == UNNUMBERED else group.numbers(), text)
         return tuple(sorted(found.items()))
+
+    def pooled(self, nodes: Sequence[tuple[int, int]], pool: str) -> "Inventory":
+        """Return the inventory with those of these nodes that it has in a pool. Groups are split, and joined again where they are alike.
+
+        nodes   runs by their first and last, ascending
+        """
+        found: list[NodeGroup] = []
+        for part in (part for group in self.groups for part in _parts(group, nodes, pool)):
+            if found and found[-1].is_followed_by(part):
+                found[-1] = replace(found[-1], count=found[-1].count + part.count)
+            else:
+                found.append(part)
+        return replace(self, groups=tuple(found))
+
+
+def _parts(group: NodeGroup, nodes: Sequence[tuple[int, int]], pool: str) -> Iterator[NodeGroup]:
+    """Yield a group in parts: those of the runs in a pool, the others as they are."""
+    at, end = group.first, group.first + group.count
+    for run_first, run_last in nodes[bisect_left(nodes, at, key=lambda run: run[1]) :]:
+        if run_first >= end:
+            break
+        first, after = max(at, run_first), min(end, run_last + 1)
+        if at < first:
+            yield group.part(at, first - at, group.pool)
+        yield group.part(first, after - first, pool)
+        at = after
+    if at < end:
+        yield group.part(at, end - at, group.pool)

@@ -244,6 +244,26 @@ PRICES_SPAN: Nanoseconds = seconds(60)
 PRICES_RETRY: Nanoseconds = seconds(60)
 """Before they are solved again after that failed; doubled with each failure in a row."""
 PRICES_RETRY_MAX: Nanoseconds = seconds(3600)
+POOLS_SETTLE: Nanoseconds = seconds(5)
+"""From a change of a region's nodes or needs until pools are planned: what comes with it is part of it."""
+POOLS_LOOK: Nanoseconds = seconds(15)
+"""Between two looks at a region's pools that a change makes due; each reads all of its nodes. A failed node is replaced within a minute."""
+POOLS_EVERY: Nanoseconds = seconds(1800)
+"""Between two plans of a region's pools at most, whatever changed (MAST §2: every 30 minutes)."""
+POOLS_PATIENCE: Nanoseconds = seconds(600)
+"""For which work of a pool must be refused for room before idle nodes of other pools follow it."""
+POOLS_SPAN: Nanoseconds = seconds(120)
+"""For planning a region's pools once, with the start of the solver's process. 100,000 nodes in 80 power domains take some seconds."""
+POOLS_RETRY: Nanoseconds = seconds(30)
+POOLS_RETRY_MAX: Nanoseconds = seconds(1800)
+POOLS_SAID_MAX = 5
+"""Times that a plan is said to a store which does not record it: it may be older than the nodes, and is made anew."""
+POOLED_AT_ONCE_MAX = 50_000
+"""Nodes that one plan moves: named one by one they fit in a message."""
+POOL_NEEDS_MAX = 64
+"""Node types of which one pool needs some."""
+POOLS_MAX = 256
+"""Pools of a region that settings were made for."""
 SHARES_LOOK: Nanoseconds = seconds(1)
 """After a change, until shares are solved: others that come meanwhile are part of it."""
 SHARES_SPAN: Nanoseconds = seconds(30)
@@ -412,6 +432,10 @@ DEFRAGMENTATION_SPAN: Nanoseconds = seconds(1800)
 no agreement to move by then stays, and the nodes take work again. Chosen, not measured: a few checkpoint intervals.
 """
 DEFRAGMENTATION_SPAN_MAX: Nanoseconds = seconds(24 * 3600)
+POOL_DRAIN_SPAN: Nanoseconds = seconds(1800)
+"""How long nodes in use are closed for a move to another pool: what has not agreed to leave by then stays, and the next plan chooses again."""
+POOLED_TOGETHER: Nanoseconds = seconds(5)
+"""From when a node is vacant until it moves to its pool, with all others of its drain that are vacant by then."""
 ACK_LEASE: Nanoseconds = seconds(120)
 """An acknowledgement that was not followed within it is void, and asked for again: much may have changed."""
 STUCK_SPAN: Nanoseconds = seconds(900)

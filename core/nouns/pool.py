@@ -1,10 +1,17 @@
-"""What an operator sets of a pool: by which rules it is searched, and what is kept free in each of its zones."""
+"""What an operator sets of a pool: by which rules it is searched, what is kept free in each of its zones, and what it needs."""
+
+from enum import StrEnum
 
 from msgspec import Struct
 
 PERMILLE = 1000
 SHARED_POOL = "shared"
 """Its nodes are shared by policy, in rounds, among jobs of kind `shared`: these run nowhere else, and nothing else runs there."""
+
+FREE_POOL = "free"
+"""Of nodes that no pool was given: failed nodes of other pools are replaced from it, before any other pool is asked."""
+POOLS = ("training", "service", "harvest", SHARED_POOL, FREE_POOL)
+"""Pools that may have needs before they have a node (DESIGN §4)."""
 
 SHARED_GPUS = f"{SHARED_POOL}/"
 """What the name of a shared pool's GPUs begins with where others are named by their type: in charges, and in what tenants hold."""
@@ -13,6 +20,14 @@ SHARED_GPUS = f"{SHARED_POOL}/"
 def shared_name(gpu_type: str) -> str:
     """Return the name under which GPUs of this type in a shared pool are charged: they are apart from all quota."""
     return f"{SHARED_GPUS}{gpu_type}"
+
+
+class Survives(StrEnum):
+    """Which loss a pool is to have what it needs after."""
+
+    POWER_DOMAIN = "power_domain"
+    """Of any one power domain, or zone where nodes name no domain."""
+    NOTHING = "none"
 
 
 class PoolSettings(Struct, frozen=True):
@@ -24,6 +39,9 @@ class PoolSettings(Struct, frozen=True):
     """The number of nodes that are kept with all GPUs free. Only recovering work may take them."""
     limit: int = PERMILLE
     """Permille of the GPU milli of open nodes that may be in use; work that heals may go over it."""
+    needs: tuple[tuple[str, int], ...] = ()
+    """GPUs that the pool is to have in all zones together, by node type, ascending by type."""
+    survives: Survives = Survives.POWER_DOMAIN
 
     @property
     def keeps_something_free(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.events.agents import AgentsSet
+from core.events.pools import NodesPooled
 from core.events.region import NodesJoined
 from core.fact import Event, Fact
 from core.images import RegionImage
@@ -50,7 +51,7 @@ FOLDED: dict[str, type[Section]] = {
 }
 """Sections that the agent folds."""
 WANTED: frozenset[type[Event]] = frozenset(
-    {NodesJoined, *(event for section in FOLDED.values() for event in section.FOLDS)}
+    {NodesJoined, NodesPooled, *(event for section in FOLDED.values() for event in section.FOLDS)}
 )
 """The facts that the agent folds: of all others it takes in the rows."""
 
@@ -128,6 +129,8 @@ class Believed:
         """Fold one of the facts in `WANTED`."""
         if isinstance(fact.event, NodesJoined):
             self.image.capacity.add_nodes(fact.event.worker, fact.event.inventory, fact.sequence)
+        elif isinstance(fact.event, NodesPooled):
+            self.image.capacity.pool(fact.event.nodes, fact.event.pool, fact.sequence)
         else:
             self._folded.fold(fact)
         if isinstance(fact.event, AgentsSet):

@@ -234,6 +234,11 @@ class RankedQueue:
             found.append((group, floors[min(floors)].head(group)))
         return found
 
+    def count_of(self, group: Group) -> int:
+        """Return how many workloads a group has, as `groups` found it."""
+        floors = self._groups.get(group[0], {}).get(group[1], {})
+        return sum(floor.counts.get(group, 0) for floor in floors.values())
+
     def _wanted(
         self,
         is_wanted: Callable[[Group, PendingWork], bool] | None,

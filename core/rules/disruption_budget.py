@@ -23,8 +23,8 @@ HEALTH = "health"
 """Requester of replacements for tasks that are not up. A replacement costs no budget as long as no run stops for it."""
 DEFRAGMENTATION = "defragmentation"
 """Requester of moves that free whole nodes or racks: one budget, however many operators request such moves."""
-
-
+POOLS = "pools"
+"""Requester of moves off nodes that go to another pool: a budget of their own."""
 MOVES = "moves"
 """Requester of stops by which gangs make way for their next attempts in other regions."""
 BY_OPERATION = (

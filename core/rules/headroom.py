@@ -11,6 +11,7 @@ from core.images.capacity import Capacity
 from core.images.pools import Pools
 from core.nouns.placement import Claim, needs_of
 from core.nouns.reasons import Reason
+from core.rules.scopes import group_of
 
 
 class Zone(Struct):
@@ -59,6 +60,24 @@ class Headroom:
                 zone.empty += now[0] - before[0]
                 zone.open_gpu += now[1] - before[1]
                 zone.used_gpu += now[2] - before[2]
+
+    def pool(self, nodes: Iterable[int]) -> None:
+        """Count nodes in the zones of the pools into which they came."""
+        for node in nodes:
+            group = group_of(self._capacity, node)
+            was, key = self._zone_of[node], (group.pool, group.zone)
+            now = self.zones.setdefault(key, Zone(*key))
+            assert was is not None, node
+            counted = self._counted[node]
+            for zone, sign in ((was, -1), (now, 1)):
+                zone.nodes += sign
+                zone.gpu += sign * group.total.gpu_milli
+                zone.empty += sign * counted[0]
+                zone.open_gpu += sign * counted[1]
+                zone.used_gpu += sign * counted[2]
+            self._zone_of[node] = now
+            if not was.nodes:
+                del self.zones[was.pool, was.name]
 
     def _figures(self, node: int) -> tuple[int, int, int]:
         capacity = self._capacity

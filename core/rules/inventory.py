@@ -80,6 +80,8 @@ def _problems_of(group: NodeGroup) -> list[str]:
         found.append(
             f"{of}: their racks are numbered from 0 to {NODE_NUMBERS_MAX}, with a node in each at least"
         )
+    if group.into_rack:
+        found.append(f"{of}: the first is the first of its rack")
     if group.nodes_per_rack > NODE_NUMBERS_MAX:
         found.append(f"{of}: a rack has {NODE_NUMBERS_MAX} nodes at most")
     amounts = {"GPU memory": group.gpu_memory, "GPUs of an island": group.island, **asdict(group.total)}

@@ -33,7 +33,7 @@ from core.nouns.operation import (
 from core.nouns.preemption import PREEMPTION
 from core.nouns.workload import EndCause
 from core.rules import preemption
-from core.rules.disruption_budget import DEFRAGMENTATION, HEALTH
+from core.rules.disruption_budget import DEFRAGMENTATION, HEALTH, POOLS
 from core.rules.scopes import drains_of
 
 OF_GANGS = (
@@ -289,7 +289,7 @@ def cause_of(operation: OperationRow) -> EndCause:
     """Return the cause with which this operation ends a gang's attempt."""
     if operation.kind is OperationKind.PREEMPT:
         return EndCause.PREEMPTED
-    if operation.requester == DEFRAGMENTATION:
+    if operation.requester in (DEFRAGMENTATION, POOLS):
         return EndCause.MOVED
     if operation.source.startswith(ROUND):
         return EndCause.ROUND_OVER

@@ -54,12 +54,20 @@ def joining_in(inventory: Inventory, scope: Scope) -> list[int]:
     return [node for group in mine for node in group.numbers()]
 
 
+def group_of(capacity: Capacity, node: int) -> NodeGroup:
+    """Return the group of a node."""
+    groups = capacity.workers[WorkerName(capacity.worker_of[node])].inventory.groups
+    return next(group for group in groups if node in group.numbers())
+
+
 def domain_of(capacity: Capacity, node: int) -> str:
     """Return the power domain that feeds a node, or its zone where no domain was given."""
-    for group in capacity.workers[WorkerName(capacity.worker_of[node])].inventory.groups:
-        if node in group.numbers():
-            return group.power_domain or group.zone
-    raise AssertionError(node)
+    return domain_of_group(group_of(capacity, node))
+
+
+def domain_of_group(group: NodeGroup) -> str:
+    """Return the power domain of a group's nodes, or their zone where no domain was given."""
+    return group.power_domain or group.zone
 
 
 def keeps_away(capacity: Capacity, maintenance: Maintenance, node: int) -> bool:
@@ -101,14 +109,43 @@ def is_vacant(capacity: Capacity, node: int) -> bool:
     return not capacity.is_lost[node] and all(one.free[node] == one.total[node] for one in columns)
 
 
-def lifts_itself(capacity: Capacity, drain: str, now: Instant) -> bool:
-    """Return whether a drain for defragmentation ends by itself now: all its nodes are vacant, or its time has passed."""
+def is_unused(capacity: Capacity, node: int) -> bool:
+    """Return whether a node is vacant, with no promise on its capacity."""
+    columns = (capacity.gpu, capacity.cpu, capacity.memory)
+    return is_vacant(capacity, node) and not any(one.reserved[node] for one in columns)
+
+
+def still_pools(capacity: Capacity, maintenance: Maintenance) -> set[str]:
+    """Return the pools that a drain, or a maintenance from its notice on, names as a whole: no node moves into them or out of them meanwhile."""
+    scopes = [closure.scope for closure in capacity.closures.values()]
+    scopes += [row.scope for row in maintenance.rows.values() if row.phase.is_active]
+    return {
+        name for scope in scopes if scope is not None and scope.kind is ScopeKind.POOL for name in scope.names
+    }
+
+
+def vacated(capacity: Capacity, maintenance: Maintenance, closure: Closure) -> list[int]:
+    """Return the nodes of a drain for another pool that can move there now."""
+    if closure.pool in still_pools(capacity, maintenance):
+        return []
+    return [
+        node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1 and is_unused(capacity, node)
+    ]
+
+
+def lifts_itself(capacity: Capacity, maintenance: Maintenance, drain: str, now: Instant) -> bool:
+    """Return whether a drain ends by itself now, or ends for some of its nodes.
+
+    One for defragmentation ends once all its nodes are vacant; one for another pool for each node once that is; and both when their time has passed.
+    """
     closure = capacity.closures.get(drain)
     if closure is None or not closure.lasts:
         return False
-    return closure.at + closure.lasts <= now or all(
-        is_vacant(capacity, node) for node in numbers_in(closure.nodes)
-    )
+    if closure.at + closure.lasts <= now:
+        return True
+    if closure.pool:
+        return bool(vacated(capacity, maintenance, closure))
+    return all(is_vacant(capacity, node) for node in numbers_in(closure.nodes))
 
 
 def _number(name: str) -> list[int]:

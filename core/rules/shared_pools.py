@@ -1,4 +1,4 @@
-"""The problem of sharing that the jobs of shared pools are: a round is chosen from it, and a planner has it solved."""
+"""The problem of sharing that the jobs of shared pools are: a round is chosen from it, and a planner has the problem solved."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -290,7 +290,7 @@ def widest_nodes(capacity: Capacity) -> dict[str, int]:
 
 
 def equal_parts(problem: SharingProblem) -> Shares:
-    """Return an equal part of every column for each job: it needs no solver."""
+    """Return an equal part of every column for each job, which needs no solver."""
     try:
         next(isolated(problem))
     except StopIteration as stop:
@@ -317,7 +317,7 @@ def problems_of_settings(settings: SharingSettings) -> list[str]:
 
 
 def facts_of_shares(event: SharesSet) -> tuple[SharesSet, ...]:
-    """Return shares as facts that are not too large: all but the first add classes to it."""
+    """Return shares as facts that are not too large: all but the first add classes."""
     parts: list[list[ClassShares]] = [[]]
     size = 0
     for one in event.shares.classes:

@@ -45,7 +45,7 @@ class Ahead:
         return self._lags.get(job, {}).get(name, 0) / ROUND
 
     def overdue(self, job: str) -> int | None:
-        """Return since which round the job waits, if it is overdue."""
+        """Return since which round an overdue job waits."""
         return self._overdue.get(job)
 
 

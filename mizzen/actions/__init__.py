@@ -16,7 +16,8 @@ node_text           the result of a request about nodes, in one or two lines
 node_progress       drain progress for `mizzen drain` and `mizzen maintain`, once or until the end
 defrag              make a defragmentation plan, and execute one
 defrag_text         a defragmentation plan and its execution as text
-pools               set a pool's rules, reserve and limit
+pools               set a pool's rules, reserve, limit and needs
+pooling             set the policy for plans of pools, and apply a plan
 preemption          set preemption settings of one region or of all
 quotas              set a tenant's level, entitlements and budget
 ranking             read and set the queue's ranking rules, and a table of them beside those of MAST's paper

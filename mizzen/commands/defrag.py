@@ -124,7 +124,8 @@ def _status(region: str, *, is_json: bool) -> int:
     async def looks_of(bus: "Bus") -> tuple[str, list[drain_watch.Look]]:
         where = await region_meant(bus, region)
         image = await region_image(bus, where, ("capacity",))
-        names = [name for name, closure in image.capacity.closures.items() if closure.lasts]
+        closures = image.capacity.closures.items()
+        names = [name for name, closure in closures if closure.lasts and not closure.pool]
         return where, [await drain_watch.look(bus, where, name) for name in names]
 
     where, looks = on_plane(lambda bus, _: looks_of(bus))

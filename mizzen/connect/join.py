@@ -2,10 +2,11 @@
 
 import re
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.images import GlobalImage, RegionImage
-from core.nouns.fleet import UNNUMBERED
+from core.nouns.fleet import UNNUMBERED, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.connect.plane import (
     FILE,
@@ -17,7 +18,7 @@ from mizzen.connect.plane import (
     read_plane,
     usable_url,
 )
-from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.terminal.output import MISUSED, CommandError, tell_note
 from mizzen.terminal.worker_options import UNSAID, SpotOptions
 from runtime.fleet_file import HERE, POOL, ZONE
 from runtime.plane import spool_of
@@ -65,7 +66,8 @@ async def region_to_join(
     """The region that is meant: `here`, or the only one there is, if none is named.
 
     A worker of this name may be known there only if its spool is here: two workers of one name would each be taken for the
-    other. It stays what it was when it first joined. Raises CommandError.
+    other. It stays what it was when it first joined, but for the pools of its nodes: plans move nodes, and a pool that is named again
+    moves none. Raises CommandError.
     """
     async with client_of(plane, "joining") as bus:
         try:
@@ -81,12 +83,28 @@ async def region_to_join(
         text = f"region {region} has a worker {member} already, and its spool is not in {spools}"
         raise CommandError(f"{text}; give this one another name with --member", MISUSED)
     if member in there.capacity.workers:
-        (known, *_) = there.capacity.workers[WorkerName(member)].inventory.groups
-        differs = spot.differs(known)
+        groups = there.capacity.workers[WorkerName(member)].inventory.groups
+        differs = spot.differs(groups[0])
         if differs:
             text = f"worker {member} joined region {region} with {', '.join(differs)}"
             raise CommandError(f"{text}; say that or nothing, or join again under another --member", MISUSED)
+        note = pool_note(region, member, groups, spot)
+        if note:
+            tell_note(note, is_json=False)
     return region
+
+
+def pool_note(region: RegionName, member: str, groups: Sequence[NodeGroup], spot: SpotOptions) -> str:
+    """Return the note for a worker that names another pool than its nodes are in; empty if there is none to tell.
+
+    groups   of the worker, as the region has them
+    """
+    pools = sorted({group.pool for group in groups})
+    if not spot.pool or pools == [spot.pool]:
+        return ""
+    where = f"{'pool' if len(pools) == 1 else 'pools'} {', '.join(pools)} of region {region}"
+    told = f"the nodes of worker {member} are in {where}, and stay there"
+    return f"{told}: --pool {spot.pool} changes nothing; `mizzen pools need` moves nodes"
 
 
 def _region_meant(regions: list[RegionName], wanted: str) -> RegionName:

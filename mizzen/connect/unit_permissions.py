@@ -128,7 +128,7 @@ SAYS: Mapping[str, Types] = {
     ),
     "worker": (workers.NodesChecked, workers.WorkerBeat, workers.WorkerInventory, workers.WorkerReport),
     "data_service": (copies.ReportCopy, copies.ReportDrop, copies.ReportHash),
-    "planner": (prices.SetPrices, sharing.SetShares, copies.SetDataPlan),
+    "planner": (prices.SetPrices, sharing.SetShares, copies.SetDataPlan, pools.SetPoolsPlan),
     "auditor": (auditor.ViolationsFound,),
     "reader": (),
 }
@@ -161,7 +161,9 @@ OPERATORS_SAY: Types = (
     nodes.UndrainNodes,
     output.FindOutput,
     output.ReadOutput,
+    pools.ApplyPools,
     pools.SetPool,
+    pools.SetPoolingPolicy,
     preemption.SetPreemption,
     queue.CancelWorkload,
     queue.ChangeWorkload,

@@ -51,17 +51,19 @@ class SpotOptions:
             raise CommandError(f"--rack: a rack's number is 0 to {NODE_NUMBERS_MAX}", MISUSED)
 
     def differs(self, known: NodeGroup) -> list[str]:
-        """What is said and known to be otherwise, as it is known."""
+        """What is said and known to be otherwise, as it is known; but for the pool, which plans change.
+
+        known   the first of the worker's groups
+        """
         there = {
             "--zone": known.zone,
             "--power-domain": known.power_domain,
-            "--pool": known.pool,
             "--rack": str(known.rack_first),
         }
         return [
             f"{option} {there[option] or 'unknown'}"
             for option, value in self.said.items()
-            if value != there[option]
+            if option in there and value != there[option]
         ]
 
 

@@ -14,9 +14,10 @@ from core.data_places.problem import BadDataProblem, checked
 from core.effects import Solve
 from core.messages.solving import Solved, Unsolved
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import DATA_SPAN, PRICES_SPAN, SHARES_SPAN
+from core.nouns.limits import DATA_SPAN, POOLS_SPAN, PRICES_SPAN, SHARES_SPAN
 from core.nouns.prices import Prices
 from core.nouns.sharing import PoolShares
+from core.pooling.problem import Pooled, PoolingProblem
 from core.pricing.problem import PricingProblem
 from core.sharing.asked import AskedShares
 from core.sharing.bounds import excess_of
@@ -81,9 +82,16 @@ def _solve_data(asked: AskedData) -> PlannedData:
         raise NotSolved(str(error)) from error
 
 
+def _solve_pools(problem: PoolingProblem) -> Pooled:
+    from runtime.solvers.pools import solve_pools
+
+    return solve_pools(problem)
+
+
 SOLVERS: dict[str, ConcernSolver] = {
     "prices": ConcernSolver(PricingProblem, Prices, _solve_prices, PRICES_SPAN),
     "shares": ConcernSolver(AskedShares, PoolShares, _solve_shares, SHARES_SPAN),
     "data": ConcernSolver(AskedData, PlannedData, _solve_data, DATA_SPAN, needs=""),
+    "pools": ConcernSolver(PoolingProblem, Pooled, _solve_pools, POOLS_SPAN),
 }
 """By the name of the concern."""

@@ -28,6 +28,7 @@ from scenarios.play.agent_settings import set_agents
 from scenarios.play.data_settings import state_data
 from scenarios.play.on_call import OnCall
 from scenarios.play.operators import Operators
+from scenarios.play.pool_needs import state_needs
 from scenarios.scenario import ScenarioSpec
 from scenarios.schema.expectations import compared
 from scenarios.schema.outcome import Outcome
@@ -112,6 +113,9 @@ class Run:
             if self.spec.fleet.data is not None:
                 served = self.spec.plan.data_services()
                 self.outcome.problems += await state_data(self.users, served, self.spec.fleet.data)
+            if self.spec.fleet.pools is not None:
+                for region in self.spec.plan.regions:
+                    self.outcome.problems += await state_needs(self.users, region, self.spec.fleet.pools)
             if self.spec.preemption is not None:
                 for region in self.spec.plan.regions:
                     refused = await operators.preempt_by(region.region, self.spec.preemption.settings)

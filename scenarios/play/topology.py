@@ -29,6 +29,17 @@ def workers_by_zone(plan: Plan, units: Sequence[Unit], region: RegionName) -> li
     return _workers_by(plan, units, region, lambda _, group: [(group.zone,)])
 
 
+def workers_by_domain(plan: Plan, units: Sequence[Unit], region: RegionName) -> dict[str, list[Unit]]:
+    """Of each power domain of a region by its name, the workers that serve any of its nodes; a zone where none is known."""
+    found: dict[str, list[Unit]] = {}
+    for worker in units_meant(units, "worker", region):
+        for group in plan.inventory(worker.region, worker.member).groups:
+            there = found.setdefault(group.power_domain or group.zone, [])
+            if worker not in there:
+                there.append(worker)
+    return found
+
+
 async def lose_power(stage: Stage, workers: Sequence[Unit], down_seconds: Range) -> None:
     """All of them at one instant; and all come back together."""
     async with AsyncExitStack() as back:

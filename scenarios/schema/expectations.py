@@ -77,6 +77,10 @@ FIGURES = {
     "shares_solved": "times that shares of a solver were recorded",
     "speeds_measured": "times that a speed of such jobs was recorded as measured",
     "speed_error_max": "the part by which a speed that was measured last differs from the emulated one, the largest of all",
+    "pools_planned": "plans of which nodes belong to which pool",
+    "nodes_pooled": "times that a node came into another pool",
+    "needs_held_share": "of the time of all needs of pools, that in which a pool had the GPUs that it needs: nodes that are lost or take no work do "
+    "not count. A need counts from when it was first met, or a minute after it was stated",
     "prices": "times that the prices of a region were set",
     "kills": "processes killed",
     "kills_mid_award": "of them, keepers killed on purpose while they wrote, in a batch with an award (simulated)",

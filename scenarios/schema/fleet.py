@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from msgspec import Meta, Struct
@@ -23,6 +23,7 @@ from runtime.wiring import Plan, RegionPlan, Unit
 from scenarios.schema.agents import AgentsSpec
 from scenarios.schema.data import DataFleetSpec
 from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
+from scenarios.schema.pools import PoolsSpec
 
 FLEETS = Path(__file__).resolve().parents[1] / "fleets"
 REGIONS_MAX = 100
@@ -32,6 +33,7 @@ PROCESSES_MAX = 1_000
 """Of one region and one role."""
 GPUS_PER_NODE_MAX = 1_000
 ZONES_MAX = 1_000
+Beside = TypeVar("Beside", bound=Struct)
 Regions = Annotated[int, Meta(gt=0, le=REGIONS_MAX)]
 Nodes = Annotated[int, Meta(gt=0, le=NODES_MAX)]
 Processes = Annotated[int, Meta(gt=0, le=PROCESSES_MAX)]
@@ -57,7 +59,7 @@ MOST = {
 """Of a region that is named: a plane's own fleet file may say more."""
 
 
-OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings", "data")
+OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings", "data", "pools")
 """Fields that stand beside `regions` that are named."""
 
 
@@ -107,6 +109,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """How agents see their regions, beside `regions` that are named too; None: as a plane begins."""
     data: DataFleetSpec | None = None
     """Storage, links and datasets, beside `regions` that are named too; None: no region has a data service."""
+    pools: PoolsSpec | None = None
+    """Needs of pools, beside `regions` that are named too; None: nodes stay in the pools of their workers."""
 
 
 class MixedRegion(RegionSpec, frozen=True):
@@ -155,6 +159,7 @@ def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
     errors += _problems_of_shared(spec, path)
     errors += _problems_of_agents(spec, path)
     errors += _problems_of_data(spec, path)
+    errors += _problems_of_pools(spec, path)
     if errors:
         raise FieldErrors(errors)
     return spec
@@ -208,6 +213,18 @@ def _problems_of_data(fleet: FleetSpec, path: Steps) -> list[FieldError]:
         FieldError((*path, "data", "datasets", name), unknown(region, served, what="regions with data"))
         for name, region in fleet.data.unknown_regions(frozenset(served))
     ]
+
+
+def _problems_of_pools(fleet: FleetSpec, path: Steps) -> list[FieldError]:
+    """Return the problems of needs: a pool that there is not, or no planner that could meet them."""
+    if fleet.pools is None:
+        return []
+    errors = fleet.pools.problems(sorted(regions_of(fleet)), (*path, "pools"))
+    if not fleet.planner:
+        errors.append(
+            FieldError((*path, "pools"), "needs are met by a planner; say `planner: true` beside them")
+        )
+    return errors
 
 
 def plan_of(fleet: FleetSpec, name: str) -> Plan:
@@ -287,6 +304,14 @@ def units_meant(units: Sequence[Unit], role: str = "", region: str = "", member:
     ]
 
 
+def _beside(
+    given: dict[str, Any], name: str, kind: type[Beside], path: Steps, errors: list[FieldError]
+) -> Beside | None:  # Any: as YAML gives it
+    """Return what is said beside regions that are named, if it is; what is wrong with it goes to `errors`."""
+    said = given.get(name)
+    return None if said is None else tried(errors, partial(read_struct, kind, said, (*path, name)))
+
+
 def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as YAML gives it
     """Regions by their names, each read for itself, so that what is wrong is said of it. Raises FieldErrors."""
     errors: list[FieldError] = []
@@ -298,24 +323,10 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
             errors.append(FieldError((*path, name), unknown(name, FleetSpec.__struct_fields__, what="field")))
     at = (*path, "regions")
     planner = tried(errors, partial(read_value, given.get("planner", False), bool, (*path, "planner")))
-    settings = given.get("shared")
-    shared = (
-        None
-        if settings is None
-        else tried(errors, partial(read_struct, SharedSpec, settings, (*path, "shared")))
-    )
-    said = given.get("agent_settings")
-    agents = (
-        None
-        if said is None
-        else tried(errors, partial(read_struct, AgentsSpec, said, (*path, "agent_settings")))
-    )
-    stored = given.get("data")
-    data = (
-        None
-        if stored is None
-        else tried(errors, partial(read_struct, DataFleetSpec, stored, (*path, "data")))
-    )
+    shared = _beside(given, "shared", SharedSpec, path, errors)
+    agents = _beside(given, "agent_settings", AgentsSpec, path, errors)
+    data = _beside(given, "data", DataFleetSpec, path, errors)
+    pools = _beside(given, "pools", PoolsSpec, path, errors)
     found = {}
     for name, region in given["regions"].items():
         tried(errors, partial(read_value, name, Name, (*at, name)))
@@ -327,11 +338,14 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     if errors:
         raise FieldErrors(errors)
     regions = {name: region for name, region in found.items() if region is not None}
-    fleet = FleetSpec(regions, planner=bool(planner), shared=shared, agent_settings=agents, data=data)
+    fleet = FleetSpec(
+        regions, planner=bool(planner), shared=shared, agent_settings=agents, data=data, pools=pools
+    )
     errors = [
         *_problems_of_shared(fleet, path),
         *_problems_of_agents(fleet, path),
         *_problems_of_data(fleet, path),
+        *_problems_of_pools(fleet, path),
     ]
     if errors:
         raise FieldErrors(errors)

@@ -35,6 +35,7 @@ from scenarios.schema.fleet import FleetSpec, SharedSpec, plan_of, regions_of
 from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.swarm.data import OF_COPIES, has_copies, with_copies
+from scenarios.swarm.pools import OF_POOLS, has_pools, with_pools
 from scenarios.workload import Workload, gpus_of
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.shared import Shared
@@ -113,7 +114,9 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     if seed % VIEWED_EVERY == VIEWED_AT:
         spec = _with_views(spec, random.Random(f"swarm/{seed}/views"))
     dice = random.Random(f"swarm/{seed}/moved data")
-    return with_copies(spec, dice) if has_copies(spec, dice) else spec
+    spec = with_copies(spec, dice) if has_copies(spec, dice) else spec
+    dice = random.Random(f"swarm/{seed}/pools")
+    return with_pools(spec, dice) if has_pools(spec, dice) else spec
 
 
 def _draw_plain(seed: int) -> ScenarioSpec:
@@ -122,7 +125,9 @@ def _draw_plain(seed: int) -> ScenarioSpec:
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
     kinds = {
-        name: kind for name, kind in parts_in("faults", Fault).items() if kind not in (*OF_SOME, *OF_COPIES)
+        name: kind
+        for name, kind in parts_in("faults", Fault).items()
+        if kind not in (*OF_SOME, *OF_COPIES, *OF_POOLS)
     }
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)

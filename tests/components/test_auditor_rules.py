@@ -18,6 +18,7 @@ from components.auditor.component import Auditor, AuditorState
 from core.component import Images
 from core.events.control import MaintenancePlanned, OperationsBegun, OperationsRequested
 from core.events.moves import MovePlanned
+from core.events.pools import NodesPooled
 from core.events.queue import (
     AttemptClosed,
     RegionAdded,
@@ -32,7 +33,7 @@ from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import NO_LOG, Event, Fact
 from core.images import empty_image
 from core.messages.base import Envelope, Woken
-from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, TenantName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.moving import MoveCost
@@ -139,6 +140,13 @@ def runs_nowhere(state: AuditorState) -> None:
     """A workload runs that was never awarded."""
     assert state.queue is not None
     state.queue.workloads.rows[W1].phase = Phase.RUNNING
+
+
+def in_two_pools(state: AuditorState) -> None:
+    """A worker's inventory names a node twice."""
+    row = state.regions[EU].capacity.workers[WorkerName("w0")]
+    (group,) = row.inventory.groups
+    row.inventory = replace(row.inventory, groups=(group, replace(group, count=1, pool="free")))
 
 
 BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
@@ -282,6 +290,12 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
             (GLOBAL_LOG, RoundBegun(2, (COLUMN,), {}, (), seconds(60))),
         ),
     ),
+    "check_pool_fact": (
+        1,
+        "node 0 comes into pool free, and no plan says so",
+        ((EU_LOG, NodesPooled(((0, 0),), "free")),),
+    ),
+    "check_pools": (1, "node 0 is in pool training and in pool free", (in_two_pools,)),
     "check_region_fact": (
         3,
         "w-1.1: granted in us without a standing award",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from core.claims.checks import nodes_without_capacity
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, OperationsDone
+from core.events.pools import NodesPooled, PoolsApplied, PoolsPlanned
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -47,8 +48,10 @@ from core.nouns.ids import GLOBAL_LOG, AttemptKey, TenantName, WorkerName, Workl
 from core.nouns.instant import SECOND, Instant
 from core.nouns.operation import ControlSpec, OperationPhase, Outcome, job_and_rank
 from core.nouns.placement import Claim, needs_of, numbers_in, runs_of
+from core.nouns.pooling import NodesMove, PoolsPlan
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
+from core.pooling.moving import pools_by_node
 from tests.builders import (
     EU,
     START,
@@ -82,8 +85,10 @@ CAUSES = {
 class RegionHistory:
     """A region's life: workers come, go and come back; work is promised, granted, touched, stopped and ends."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_pooled: bool = True) -> None:
+        """is_pooled   whether nodes come into several pools"""
         self.dice = random.Random(seed)
+        self._is_pooled = is_pooled
         self.facts: list[Fact] = []
         self.total: dict[int, Amount] = {}
         self.gpu_type: dict[int, str] = {}
@@ -182,6 +187,7 @@ class RegionHistory:
             self._return,
             self._decline,
             self._forget,
+            *([self._pool] if self._is_pooled else []),
             *self.tasks.steps(),
         ]
 
@@ -254,6 +260,25 @@ class RegionHistory:
 
     def _nodes_of(self, worker: WorkerName) -> tuple[int, ...]:
         return tuple(node for node, owner in sorted(self.worker_of.items()) if owner == worker)
+
+    def _pool(self) -> None:
+        """Some vacant nodes come into a pool that takes every kind of work."""
+        vacant = [
+            node
+            for node in sorted(self.total)
+            if self.is_open(node) and self.free(node) == self.total[node] and self.reserved(node) == Amount()
+        ]
+        nodes = self.dice.sample(vacant, min(len(vacant), self.dice.randint(1, 3)))
+        pools = pools_by_node(self.image.capacity)
+        to = self.dice.choice(("training", "free", "spare"))
+        moved = [node for node in nodes if pools[node] != to]
+        if not moved:
+            return
+        known = self.image.pools
+        moves = tuple(NodesMove(pools[node], to, ((node, node),)) for node in sorted(moved))
+        self.say(PoolsPlanned(PoolsPlan(known.plan.number + 1, moves), "planner"))
+        self.say(PoolsApplied(known.plan.number, "planner"))
+        self.say(NodesPooled(runs_of(moved), to, known.plan.number))
 
     def _draw_job(self, name: str) -> JobSpec:
         dice = self.dice

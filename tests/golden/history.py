@@ -31,7 +31,7 @@ from core.events.control import (
 )
 from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
-from core.events.pools import PoolChanged
+from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsApplied, PoolsPlanned
 from core.events.prices import PricesSet
 from core.events.queue import (
     AttemptClosed,
@@ -95,7 +95,15 @@ from core.nouns.mix import Mix, TypicalShape
 from core.nouns.moving import MoveCost
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.placement import Claim, NodeRow, Shortage, Spread, View
-from core.nouns.pool import PoolSettings
+from core.nouns.pool import PoolSettings, Survives
+from core.nouns.pooling import (
+    MoveReason,
+    NodesMove,
+    PoolingPolicy,
+    PoolsBasis,
+    PoolsPlan,
+    PoolStanding,
+)
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
@@ -183,6 +191,18 @@ _VIEW = View(
     spared=((LOW, 1),),
     placing="tier-first",
     partition=5,
+)
+_POOLS_PLAN = PoolsPlan(
+    1,
+    (NodesMove("training", "shared", ((1, 1),)),),
+    (PoolStanding("shared", "H100", 8, 8, 0, 8),),
+    21_000,
+    20_999,
+    48,
+    is_bounded=True,
+    why=MoveReason.WORK,
+    after="c0ffee",
+    basis=PoolsBasis(40, 2, "decade", (("shared", "H100"),)),
 )
 _PRICES = Prices(
     revision=1,
@@ -367,7 +387,36 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, ScopeJoined("d-2", ClosureKind.DRAIN, ((1, 1),))),
     (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
     (EU_LOG, PreemptionSet(1, PreemptionSettings(VictimOrder.PAPER, BidScore.PAPER, _ASKED, 9, 90), "olga")),
-    (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
+    (
+        EU_LOG,
+        PoolChanged(
+            "shared",
+            PoolSettings("plain", reserve=1, limit=950, needs=(("H100", 8),), survives=Survives.NOTHING),
+            "olga",
+        ),
+    ),
+    (EU_LOG, PoolingPolicySet(PoolingPolicy(is_automatic=False, at_once=250), "olga")),
+    (EU_LOG, PoolsPlanned(_POOLS_PLAN, "planner")),
+    (
+        EU_LOG,
+        PoolsPlanned(
+            PoolsPlan(_POOLS_PLAN.number, (NodesMove("training", "service", ((0, 0),), 1),)), is_more=True
+        ),
+    ),
+    (EU_LOG, PoolsApplied(1, "olga")),
+    (EU_LOG, NodesPooled(((1, 1),), "shared", 1)),
+    (
+        EU_LOG,
+        NodesClosed(
+            "drain-7",
+            ClosureKind.DRAIN,
+            ((0, 0),),
+            "pool service needs them",
+            lasts=1_800 * SECOND,
+            pool="service",
+        ),
+    ),
+    (EU_LOG, NodesOpened("drain-7", ClosureKind.DRAIN, ((0, 0),), "its time is over")),
     (
         EU_LOG,
         AgentsSet(AgentSettings("parsync", "adaptive", 32, Nanoseconds(2 * SECOND), "same", 3, 12), "olga"),
@@ -399,7 +448,12 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (
         GLOBAL_LOG,
         RefusalsNoted(
-            (RefusedShape("9d2e6c1f0b7a4835", "51c0a7f2e49b6d38", STUCK, (_REFUSED,)),), ("0123456789abcdef",)
+            (
+                RefusedShape(
+                    "9d2e6c1f0b7a4835", "51c0a7f2e49b6d38", STUCK, (_REFUSED,), "training", ("H100",), 64_000
+                ),
+            ),
+            ("0123456789abcdef",),
         ),
     ),
     (

@@ -50,3 +50,38 @@ def test_pool_is_set_and_listed(plane: RunningPlane, capsys: Captured) -> None:
     assert [row | {"empty": 0, "used": 0} for row in before] == [
         row | {"empty": 0, "used": 0} for row in listed(capsys)
     ]
+
+
+def test_needs_policy_and_plans_are_typed(plane: RunningPlane, capsys: Captured) -> None:
+    """Each command answers people and JSON; each mistake is told with how to write it. No planner is there, which is told too."""
+    pool, words = listed(capsys)[0]["pool"], ("--region", "r1")
+    _, wrong = told(capsys, "pools", "need", pool, "H100", "--survives", "zone", *words, exit_code=2)
+    assert "needs: H100 is no need; write a GPU type and a count, as in H100=400\n" in wrong
+    assert "--survives: zone is neither power_domain nor none\n" in wrong
+    _, wrong = told(capsys, "pools", "need", pool, "B200=8", *words, exit_code=2)
+    assert "needs: the region has no B200; it has " in wrong
+    _, wrong = told(capsys, "pools", "policy", "--at-once", "many", exit_code=2)
+    assert "--at-once: many is no share of a region's nodes; write --at-once 10%" in wrong
+    _, wrong = told(capsys, "pools", "policy", "--automatic", "off", exit_code=2)
+    assert "say which region by --region" in wrong
+    _, wrong = told(capsys, "pools", "apply", "--plan", "0", *words, exit_code=2)
+    assert "--plan: plans are numbered from 1" in wrong
+    _, wrong = told(capsys, "pools", "apply", *words, exit_code=1)
+    assert "there is no plan of r1; `mizzen pools plan --region r1` tells why" in wrong
+    assert "no pool of r1 has needs; " in told(capsys, "pools", "plan", *words)[0]
+    need = ("pools", "need", pool, "H100=8", "--survives", "none", "--by-hand", *words)
+    assert [
+        f"{pool} of r1 needs 8 H100, but not after the loss of a power domain",
+        "plans of r1 are applied by hand from now on",
+    ] == told(capsys, *need)[0].splitlines()[:2]
+    assert "r1      by hand                10%" in told(capsys, "pools", "policy", *words)[0]
+    assert [{"region": "r1", "policy": {"is_automatic": True, "at_once": 100}}] == json.loads(
+        told(capsys, "pools", "policy", "--automatic", "on", *words, "--json")[0]
+    )
+    assert "REGION  POOL" in told(capsys, "pools", *words)[0].split("\n\n")[1]
+    assert {"needs": 8, "node_type": "H100", "pool": pool}.items() <= listed(capsys)[0]["needs"][0].items()
+    assert told(capsys, "pools", "plan", *words)[0].startswith("there is no plan of r1 yet: ")
+    (shown,) = json.loads(told(capsys, "pools", "plan", *words, "--json")[0])
+    assert (True, 0, False) == (shown["has_needs"], shown["plan"]["number"], shown["is_applied"])
+    done = json.loads(told(capsys, "pools", "need", pool, "none", *words, "--json")[0])
+    assert ([], False) == (done["settings"]["needs"], done["has_needs"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.events import moves, starts
+from core.events import moves, pools, starts
 from core.events.control import (
     EVENTS,
     AcksExpired,
@@ -27,6 +27,7 @@ from core.events.control import (
 )
 from core.events.log import ClockAccepted
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
+from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsApplied, PoolsPlanned
 from core.events.queue import (
     NotedRefusal,
     PrioritySet,
@@ -52,6 +53,8 @@ from core.nouns.operation import (
     TaskMove,
     task_number,
 )
+from core.nouns.pool import PoolSettings
+from core.nouns.pooling import MoveReason, NodesMove, PoolingPolicy, PoolsPlan, PoolStanding
 from core.nouns.preemption import PreemptionSettings
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
@@ -163,6 +166,37 @@ TOLD: list[tuple[Event, str]] = [
         "node 4 is closed (drain d-1) by ops: new fans",
     ),
     (
+        NodesClosed("d-1", ClosureKind.DRAIN, ((4, 5),), "pool service needs them", pool="service"),
+        "nodes 4-5 are closed (drain d-1) until vacant, and then come into pool service: pool service needs them",
+    ),
+    (
+        PoolChanged("service", PoolSettings("plain", needs=(("H100", 400),)), "olga"),
+        "pool service is set by olga: it is searched by plain, needs 400 H100, also after the loss of any power domain",
+    ),
+    (
+        PoolingPolicySet(PoolingPolicy(is_automatic=False), "olga"),
+        "the policy of pools is set by olga: plans are applied by hand, and each moves 10% of all nodes at most",
+    ),
+    (
+        PoolsPlanned(
+            PoolsPlan(
+                3, (NodesMove("free", "service", ((0, 3), (8, 8))), NodesMove("training", "service", ((4, 4),))),
+                (PoolStanding("service", "H100", 48, 48, 40, 8), PoolStanding("training", "H100", 8, 8, 8, 0)),
+                why=MoveReason.HARDWARE,
+            ),
+            "planner",
+        ),
+        ("plan 3 by planner, as nodes joined, came back, were lost or were closed, moves 5 nodes from free to service, "
+        "1 node from training to service; then service is short of 8 H100"),
+    ),
+    (
+        PoolsPlanned(PoolsPlan(3, (NodesMove("a", "b", ((0, 1),)),) * 7), is_more=True),
+        "plan 3 also moves " + ", ".join(["2 nodes from a to b"] * 5) + ", and 2 more moves",
+    ),
+    (PoolsPlanned(PoolsPlan(3, why=MoveReason.TIME)), "plan 3, as the plan before was half an hour old, moves no node"),
+    (PoolsApplied(3, "olga"), "plan 3 is applied by olga"),
+    (NodesPooled(((4, 4),), "service", 3), "node 4 is in pool service from now on (plan 3)"),
+    (
         NodesOpened("d-1", ClosureKind.DRAIN, ((4, 5),)),
         "nodes 4-5 are open again (drain d-1 is over)",
     ),
@@ -211,14 +245,12 @@ def test_sentence(event: Event, sentence: str) -> None:
     assert sentence == sentence_of(event, JOBS)
 
 
-def test_every_event_of_task_control_of_standing_and_of_promised_starts_has_a_sentence() -> None:
+def test_every_event_of_task_control_standing_promised_starts_and_pools_has_a_sentence() -> None:
     """And each of them is tried above, as is the operator's word about a clock."""
-    standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked}
-    """And each of them is tried above."""
     standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked, RefusalsNoted}
     preemption = {PromiseRevised, PreemptionSet}
     assert (
-        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing, *preemption, ClockAccepted}
+        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *pools.EVENTS, *standing, *preemption, ClockAccepted}
         == set(SENTENCES)
         == {type(event) for event, _ in TOLD}
     )

@@ -496,6 +496,28 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "drained_node_counted",
+        "A node that an operator drains counts as one that its pool has.",
+        (
+            Edit(
+                "core/pooling/moving.py",
+                "        and closure.kind in (ClosureKind.DRAIN, ClosureKind.MAINTENANCE, ClosureKind.QUARANTINE)\n",
+                "        and closure.kind in (ClosureKind.MAINTENANCE, ClosureKind.QUARANTINE)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "pooled_with_work_on_it",
+        "A node that is closed for a move to another pool moves there while something is still on it.",
+        (
+            Edit(
+                "core/rules/scopes.py",
+                "node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1 and is_unused(capacity, node)\n",
+                "node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1\n",
+            ),
+        ),
+    ),
+    Mutant(
         "day_bytes_forgotten",
         "The queue counts the bytes of the day's copies in its memory, and a restart forgets them.",
         (

@@ -50,6 +50,7 @@ NEED_USERS_ALONE = (
     "maintenance_announced",
     "move_everything",
     "move_storm",
+    "pool_need_set",
     "quota_set",
     "requeue_storm",
     "submission_storm",
@@ -67,6 +68,7 @@ POOL = """
 fleet: {shared: {round_seconds: 20}, regions: {r0: {nodes: 4, gpu_type: H100}, s0: {nodes: 3, gpu_type: V100, gpus_per_node: 1, pool: shared}}}
 workload: {shared: {workloads: 12, hours: 0.1, minutes_median: 2, minutes_max: 4}}
 """
+NEEDS = "data: {datasets: {clicks: {home: r0}}}, planner: true, pools: {needs: {training: {H100: 16}, service: {H100: 8}}, survive_nothing: [training, service]}}"
 IN_POOL = ("round_crash",)
 """Those that strike rounds of a shared pool."""
 
@@ -79,6 +81,8 @@ def scenario_of(fault: str, fields: str = "") -> ScenarioSpec:
             line for line in text.splitlines(keepends=True) if not line.startswith(("fleet", "workload"))
         )
         text += POOL
+    if fault == "pool_need_set":
+        text = text.replace("data: {datasets: {clicks: {home: r0}}}}", NEEDS)
     if fault in TENANTS:
         text = text.replace("gpus_max: 16}", "gpus_max: 16, tenants: {one: 1, two: 1}}") + TENANTS[fault]
     return parse_scenario(text, "small.yaml")

@@ -17,6 +17,7 @@ from scenarios import scenario
 from scenarios.fault import Fault, nobody
 from scenarios.faults.crash import Crash
 from scenarios.faults.message_loss import MessageLoss
+from scenarios.faults.pool_need_set import PoolNeedSet
 from scenarios.faults.round_crash import RoundCrash
 from scenarios.play.simulated import run_simulated
 from scenarios.scenario import (
@@ -140,7 +141,7 @@ ERRORS = {
     ),
     ("nodes: 20", "nodes: 20, wings: 2"): (
         "3:32: fleet.wings: there is no field `wings`; "
-        "there are agent_settings, agents, data, gpu_memory, gpu_type, gpus_per_node, island, nodes, nodes_per_rack, planner, pool, power_domains, regions, shared, workers, zones"
+        "there are agent_settings, agents, data, gpu_memory, gpu_type, gpus_per_node, island, nodes, nodes_per_rack, planner, pool, pools, power_domains, regions, shared, workers, zones"
     ),
     ("role: worker", "role: worke"): (
         "11:5: faults[1].crash: there is no role `worke`; there are allocation_agent, auditor, job_queue, "
@@ -465,7 +466,9 @@ def test_everything_can_be_written() -> None:
     spec = msgspec.structs.replace(
         parse_scenario(GOOD.replace("{regions: 2, nodes: 20}", "mixed"), "mine.yaml"),
         faults=tuple(
-            fault() for fault in parts_in("faults", Fault).values() if fault not in (RoundCrash, *OF_COPIES)
+            fault()
+            for fault in parts_in("faults", Fault).values()
+            if fault not in (RoundCrash, PoolNeedSet, *OF_COPIES)
         ),
         checks=all_checks()[:2],
         jobs=(JobSpec("job.yaml", 3.0, 8.0),),

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from core.nouns.workload import Kind
 from scenarios.fault import Fault, LinkFault
 from scenarios.faults.crash import Crash
+from scenarios.faults.domain_loss import DomainLoss
 from scenarios.faults.partition import Partition
+from scenarios.faults.pool_need_set import PoolNeedSet
 from scenarios.faults.region_cut import RegionCut
 from scenarios.faults.round_crash import RoundCrash
 from scenarios.play.run import keys_of
@@ -25,6 +27,7 @@ from scenarios.schema.parts import parts_in
 from scenarios.swarm.data import OF_COPIES, OF_DATA
 from scenarios.swarm.draw import SHARED_EVERY, TWICE_EVERY, draw_scenario, mix_of
 from scenarios.swarm.pool import command_of, kind_of, play_seed, play_seeds, played
+from scenarios.swarm.pools import OF_POOLS
 from scenarios.swarm.shrink import shrunk
 from scenarios.workload import Workload
 from scenarios.workloads.shared import Shared
@@ -128,6 +131,22 @@ def test_data_moves_in_a_quarter_of_all_seeds() -> None:
         assert 0.05 < sum(has) / len(specs) < 0.4
     others = [spec for spec in drawn if spec.fleet.data is None]
     assert not any(isinstance(fault, OF_COPIES) for spec in others for fault in spec.faults)
+
+
+def test_pools_have_needs_in_some_seeds() -> None:
+    """Beside all that other seeds have: nodes for them, a planner, and needs that change; no gang is wider than its pool will be."""
+    drawn = [draw_scenario(seed) for seed in range(1, 401)]
+    specs = [spec for spec in drawn if spec.fleet.pools is not None]
+    assert 0.1 < len(specs) / len(drawn) < 0.2
+    for spec in specs:
+        assert spec.fleet.planner
+        assert any(isinstance(fault, PoolNeedSet) for fault in spec.faults)
+        assert spec.fleet.pools is not None
+        widest = min(sum(needs["training"].values()) for needs in spec.fleet.pools.in_region.values())
+        assert all(load.gpus_max is not None and load.gpus_max <= widest for load in spec.workload)
+    assert {True, False} == {any(isinstance(fault, DomainLoss) for fault in spec.faults) for spec in specs}
+    others = [spec for spec in drawn if spec.fleet.pools is None]
+    assert not any(isinstance(fault, OF_POOLS) for spec in others for fault in spec.faults)
 
 
 def test_short_swarm_is_clean() -> None:

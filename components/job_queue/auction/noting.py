@@ -2,7 +2,7 @@
 
 A reason is recorded if it lasts (`LASTING`) and two walks over the waiting shapes in a row have found it, at least `NOTED_INTERVAL`
 apart, while every region had a reason. At most one fact is written in `NOTED_STEP`, whatever waits, and none while reasons stay.
-While a region is being asked anew, what is recorded stands. No decision reads the record: after a start regions are asked again.
+While a region is being asked anew, what is recorded stands. No decision of the queue reads the record: after a start regions are asked again.
 """
 
 from components.job_queue.ordering import asked_for, bring_up
@@ -15,9 +15,15 @@ from core.events.queue import NotedRefusal, RefusalsNoted, RefusedShape
 from core.fact import Fact
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import NOTED_AT_ONCE_MAX, NOTED_BYTES_MAX, NOTED_LOOKED_AT_MAX
+from core.nouns.limits import (
+    NOTED_AT_ONCE_MAX,
+    NOTED_BYTES_MAX,
+    NOTED_LOOKED_AT_MAX,
+    WORKLOAD_MILLI_MAX,
+)
+from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import LASTING
-from core.ranking.scan import QuotaClass
+from core.ranking.scan import Group, QuotaClass
 
 
 def note_refusals(state: QueueState, now: Instant) -> Decision:
@@ -43,7 +49,8 @@ def note_refusals(state: QueueState, now: Instant) -> Decision:
             doubts[asked.digest] = found
             has_news |= found != before
         if refusals:
-            noted.append(RefusedShape(asked.digest, digest(shape), example.workload, refusals))
+            group = ((level, quota_class), shape)
+            noted.append(_refused(state, group, asked.digest, example.workload, refusals))
             size += len(encode(noted[-1]))
             if size > NOTED_BYTES_MAX:
                 break
@@ -54,6 +61,28 @@ def note_refusals(state: QueueState, now: Instant) -> Decision:
     known = {row.shape for row in state.image.refusals.rows.values()} if is_last else set()
     gone = tuple(sorted(known - state.shape_names.keys()))
     return Decision(events=(RefusalsNoted(tuple(noted), gone), seen) if noted or gone else (seen,))
+
+
+def _refused(
+    state: QueueState,
+    group: Group,
+    request: str,
+    workload: WorkloadId,
+    refusals: tuple[NotedRefusal, ...],
+) -> RefusedShape:
+    """Return the record of a group of workloads, of which one is given."""
+    spec = state.image.workloads.rows[workload].spec
+    types = [frozenset(job.node_types) for job in spec.jobs if job.need.gpu_milli]
+    gpu_milli = gpu_milli_of(spec.jobs) * state.order.count_of(group)
+    return RefusedShape(
+        request,
+        digest(group[1]),
+        workload,
+        refusals,
+        str(spec.kind),
+        tuple(sorted(frozenset.intersection(*types))) if types else (),
+        min(gpu_milli, WORKLOAD_MILLI_MAX),
+    )
 
 
 def follow_walk(state: QueueState, fact: Fact) -> None:

@@ -59,7 +59,9 @@ class Layout:
             else np.zeros(0, dtype=np.int32)
             for column in (
                 lambda group: np.full(group.count, of_cluster[_named(group)]),
-                lambda group: group.rack_first + np.arange(group.count) // group.nodes_per_rack,
+                lambda group: (
+                    group.rack_first + (group.into_rack + np.arange(group.count)) // group.nodes_per_rack
+                ),
                 lambda group: group.first + np.arange(group.count),
                 lambda group: np.full(group.count, of_domain[_domain_of(group)]),
                 lambda group: np.full(group.count, group.total.gpu_milli),

@@ -4,7 +4,7 @@ source    DESIGN §4: training (by priority), shared (time-shared by a policy), 
 """
 
 from core.nouns.cluster import Cluster
-from core.nouns.pool import SHARED_POOL
+from core.nouns.pool import FREE_POOL, SHARED_POOL
 from core.nouns.reasons import Reason
 from core.nouns.workload import Kind
 from core.rules.placement.rule import ClusterValidator, Request
@@ -23,8 +23,6 @@ OWN = {
     Kind.FUNCTION: "harvest",
     Kind.SHARED: SHARED_POOL,
 }
-FREE = "free"
-"""The pool of nodes that are not yet given to another pool."""
 
 
 class Pool(ClusterValidator):
@@ -36,13 +34,16 @@ class Pool(ClusterValidator):
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
         """Return whether the pool takes work of the request's kind."""
-        if cluster.pool not in KINDS_OF:
-            return request.kind is not Kind.SHARED
-        return request.kind in KINDS_OF[cluster.pool]
+        return takes_kind(cluster.pool, request.kind)
+
+
+def takes_kind(pool: str, kind: Kind) -> bool:
+    """Return whether a pool takes work of a kind."""
+    return kind in KINDS_OF[pool] if pool in KINDS_OF else kind is not Kind.SHARED
 
 
 def pool_rank(pool: str, kind: Kind) -> int:
     """Return 0 for the kind's own pool, 2 for free nodes, which other work may be waiting for, and 1 for other pools."""
-    if pool == FREE:
+    if pool == FREE_POOL:
         return 2
     return int(pool != OWN[kind])

@@ -2,7 +2,9 @@
 
 region_table       regions: state, nodes, awards, and attempts left behind after a region was abandoned
 tenant_table       tenants: level, entitlements, GPUs held, borrowed and lent, lag, budget
-pool_table         pools: free capacity by zone, reserve, limit and rules
+pool_table         pools: free capacity by zone, reserve, limit and rules, and needs
+pool_needs         needs of pools beside the GPUs they have, and the rest after the loss of each power domain
+pool_plans         the newest plan of each region's pools: the nodes that move, and how far that is
 preemption_table   preemption settings by region, caps on lost work, and lost work of the last hour
 price_table        prices by region: the value of capacity to expected tasks, and the age of the prices
 dataset_table      datasets: their regions, and pending workloads that read them

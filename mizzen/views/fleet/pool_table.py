@@ -1,4 +1,4 @@
-"""What pools there are, what is free in each of their zones, and what operators set of them."""
+"""Pools by zone: the capacity that is free, and the settings; then the needs of pools, where there are any."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,17 @@ from bus.port import Bus
 from core.images import RegionImage
 from core.nouns.ids import RegionName
 from core.nouns.pool import PoolSettings, percent_text
-from core.rules.headroom import Headroom
+from core.rules.headroom import Headroom, Zone
 from core.rules.placement.rule_sets import rule_set_name
 from mizzen.terminal.output import CommandError
+from mizzen.views.fleet import pool_needs
+from mizzen.views.fleet.pool_needs import NO_FIGURE, NeedRow, needs_of
+from mizzen.views.phrases.pool_text import settings_text
 from mizzen.views.phrases.text import columns_text, gpus_text
 from mizzen.views.plane_reads import chosen_regions, region_image
 
-SECTIONS = ("capacity", "pools")
+SECTIONS = ("capacity", "maintenance", "pools", "starts")
+"""Sections of a region's image by which the needs of its pools are judged."""
 COLUMNS = ("REGION", "POOL", "ZONE", "NODES", "GPUS", "USED", "EMPTY", "RULES", "RESERVE", "LIMIT")
 FIGURES = ("NODES", "GPUS", "USED", "EMPTY", "RESERVE", "LIMIT")
 
@@ -25,6 +29,7 @@ class PoolRow(Struct, frozen=True):
     region: RegionName
     pool: str
     zone: str
+    """Empty for a pool that has needs, and no node yet."""
     nodes: int
     gpus: int
     """Of all of them, lost ones too."""
@@ -39,6 +44,8 @@ class PoolRow(Struct, frozen=True):
     reserve: int
     limit: int
     """Permille."""
+    needs: tuple[NeedRow, ...] = ()
+    """Of the whole pool, by node type: the same in each of its zones."""
 
 
 async def rows_of_plane(bus: Bus, region: str) -> tuple[list[PoolRow], list[tuple[RegionName, str]]]:
@@ -54,31 +61,38 @@ async def rows_of_plane(bus: Bus, region: str) -> tuple[list[PoolRow], list[tupl
 
 
 def rows_of(region: RegionName, image: RegionImage) -> list[PoolRow]:
-    """Of one region, by pool and zone."""
+    """Return the rows of one region, by pool and zone. A pool that has needs and no node has one row."""
     rows = []
-    for (pool, name), zone in sorted(Headroom(image.capacity).zones.items()):
+    needs: dict[str, list[NeedRow]] = {}
+    for need in needs_of(region, image).rows:
+        needs.setdefault(need.pool, []).append(need)
+    zones = dict(Headroom(image.capacity).zones)
+    there = {pool for pool, _ in zones}
+    zones |= {(pool, ""): Zone(pool, "") for pool in needs if pool not in there}
+    for (pool, name), zone in sorted(zones.items()):
         settings = image.pools.of(pool)
         rules = rule_set_name(settings.rules)
         figures = (zone.nodes, zone.gpu, zone.open_gpu, zone.used_gpu, zone.empty)
-        rows.append(PoolRow(region, pool, name, *figures, rules, settings.reserve, settings.limit))
+        set_of_it = (rules, settings.reserve, settings.limit, tuple(needs.get(pool, ())))
+        rows.append(PoolRow(region, pool, name, *figures, *set_of_it))
     return rows
 
 
 def table_of(rows: Iterable[PoolRow], width: int | None) -> list[str]:
-    """The lines of a table."""
-    return columns_text(COLUMNS, [_cells(row) for row in rows], width, FIGURES)
+    """Return the lines of a table; and of a second one, with the needs of pools, if any pool has some."""
+    listed = list(rows)
+    lines = columns_text(COLUMNS, [_cells(row) for row in listed], width, FIGURES)
+    needs = {(row.region, row.pool): row.needs for row in listed}
+    second = pool_needs.table_of([need for mine in needs.values() for need in mine], width)
+    return [*lines, "", *second] if second else lines
 
 
 def _cells(row: PoolRow) -> tuple[object, ...]:
     settings = (row.rules, row.reserve, percent_text(row.limit))
     gpus = (gpus_text(row.gpus), gpus_text(row.used))
-    return (row.region, row.pool, row.zone, row.nodes, *gpus, row.empty, *settings)
+    return (row.region, row.pool, row.zone or NO_FIGURE, row.nodes, *gpus, row.empty, *settings)
 
 
 def set_text(region: str, pool: str, settings: PoolSettings) -> str:
-    """What a pool is set to, in a sentence."""
-    nodes = f"{settings.reserve} empty node{'s' if settings.reserve != 1 else ''}" if settings.reserve else ""
-    limit = f"{percent_text(settings.limit)} of the GPUs" if settings.limit < 1000 else ""
-    kept = [f"keeps {nodes} in each zone" if nodes else "", f"takes work up to {limit}" if limit else ""]
-    rules = f"is searched by {rule_set_name(settings.rules)}"
-    return f"{pool} of {region} {', '.join([rules, *filter(None, kept)])}"
+    """Return the settings of a pool as a sentence."""
+    return f"{pool} of {region} {settings_text(settings)}"

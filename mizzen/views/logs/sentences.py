@@ -26,6 +26,7 @@ from core.events.control import (
 )
 from core.events.log import ClockAccepted
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
+from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsApplied, PoolsPlanned
 from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
@@ -37,6 +38,7 @@ from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause
 from mizzen.views.fleet.preemption_table import preemption_text
 from mizzen.views.phrases.durations import short_text
+from mizzen.views.phrases.pool_text import WHY, nodes_count, policy_text, settings_text
 from mizzen.views.phrases.reservation_text import over_sentence, promised_sentence, reserved_sentence
 from mizzen.views.phrases.text import gpus_text, instant_text, numbers_text, time_text
 
@@ -272,7 +274,9 @@ def _moved(event: MaintenanceMoved, _: Names) -> str:
 def _closed(event: NodesClosed, _: Names) -> str:
     by = f" by {event.by}" if event.by else ""
     why = f": {event.reason}" if event.reason else ""
-    return f"{_nodes(event.nodes)} {_is(_count(event.nodes))} closed ({event.kind} {event.source}){by}{why}"
+    until = f" until vacant, and then come into pool {event.pool}" if event.pool else ""
+    closed = f"closed ({event.kind} {event.source}){by}{until}"
+    return f"{_nodes(event.nodes)} {_is(_count(event.nodes))} {closed}{why}"
 
 
 def _opened(event: NodesOpened, _: Names) -> str:
@@ -283,6 +287,45 @@ def _opened(event: NodesOpened, _: Names) -> str:
 
 def _scope_joined(event: ScopeJoined, _: Names) -> str:
     return f"{_nodes(event.nodes)} joined, and {_is(_count(event.nodes))} in {event.kind} {event.source} too"
+
+
+# Pools.
+
+
+def _pool_changed(event: PoolChanged, _: Names) -> str:
+    return f"pool {event.pool} is set{_by(event.by)}: it {settings_text(event.settings)}"
+
+
+def _policy_set(event: PoolingPolicySet, _: Names) -> str:
+    return f"the policy of pools is set{_by(event.by)}: {policy_text(event.policy)}"
+
+
+def _pools_planned(event: PoolsPlanned, _: Names) -> str:
+    plan = event.plan
+    moves = [
+        f"{nodes_count(_count(move.nodes))} from {move.pool_from} to {move.pool_to}"
+        for move in plan.moves[:SHOWN_MAX]
+    ]
+    more = len(plan.moves) - SHOWN_MAX
+    told = ", ".join([*moves, *([f"and {more} more moves"] if more > 0 else [])]) or "no node"
+    if event.is_more:
+        return f"plan {plan.number} also moves {told}"
+    short = [f"{one.pool} is short of {one.short} {one.node_type}" for one in plan.standings if one.short]
+    after = f"; then {', '.join(short)}" if short else ""
+    return f"plan {plan.number}{_by(event.by)}, {WHY[plan.why]}, moves {told}{after}"
+
+
+def _pools_applied(event: PoolsApplied, _: Names) -> str:
+    return f"plan {event.number} is applied{_by(event.by)}"
+
+
+def _pooled(event: NodesPooled, _: Names) -> str:
+    plan = f" (plan {event.plan})" if event.plan else ""
+    return f"{_nodes(event.nodes)} {_is(_count(event.nodes))} in pool {event.pool} from now on{plan}"
+
+
+def _by(name: str) -> str:
+    return f" by {name}" if name else ""
 
 
 def _count(runs: Sequence[tuple[int, int]]) -> int:
@@ -330,6 +373,11 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     NodesOpened: _opened,
     ScopeJoined: _scope_joined,
     DomainLost: _domain,
+    PoolChanged: _pool_changed,
+    PoolingPolicySet: _policy_set,
+    PoolsPlanned: _pools_planned,
+    PoolsApplied: _pools_applied,
+    NodesPooled: _pooled,
     MovePlanned: lambda event, _: planned_move_sentence(event),
     MoveBegun: lambda event, _: (
         f"the other region keeps capacity for it: attempt {event.epoch} is to stop for move {event.revision}"

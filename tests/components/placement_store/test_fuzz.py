@@ -36,6 +36,7 @@ from core.messages.nodes import (
     CancelMaintenance,
     CloseNodes,
     DrainNodes,
+    LiftDrain,
     MoveMaintenance,
     OpenNodes,
     PlanMaintenance,
@@ -43,7 +44,7 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
-from core.messages.pools import SetPool
+from core.messages.pools import ApplyPools, SetPool, SetPoolingPolicy, SetPoolsPlan
 from core.messages.store import (
     OrderStop,
     RecordCheckpoint,
@@ -69,8 +70,11 @@ from core.nouns.operation import (
     TaskMove,
     task_number,
 )
-from core.nouns.pool import PoolSettings
+from core.nouns.placement import runs_of
+from core.nouns.pool import PoolSettings, Survives
+from core.nouns.pooling import NodesMove, PoolingPolicy, PoolsBasis, PoolsPlan
 from core.nouns.workload import EndCause, Kind
+from core.pooling.moving import pools_by_node
 from core.rules.headroom import Headroom
 from core.touched import touched_by
 from tests.builders import EU, EU_LOG, a_claim, an_inventory
@@ -174,7 +178,8 @@ class Teller:
         dice, pools = self.dice, self.image.pools
         rules = dice.choice(("plain", "plain", "", "no-such-rules"))
         reserve, limit = dice.choice((0, 0, 1, 2, 9, -1)), dice.choice((1_000, 900, 500, 0, 1_001))
-        settings = PoolSettings(rules, reserve, limit)
+        needs = dice.choice(((), (), (("H100", 8),), (("H100", 999),)))
+        settings = PoolSettings(rules, reserve, limit, needs, dice.choice((*Survives,)))
         pool = dice.choice(("training", "training", "training", "no-such-pool"))
         return SetPool(EU, pool, settings, pools.revision - dice.choice((0, 0, 0, 1)))
 
@@ -213,8 +218,29 @@ class Teller:
             *[OpenNodes(EU, kind, tuple(range(8)), "well")] * 2,
             *[ReleaseNodes(EU, self._scope(), "looked at", sequence=self._seen())] * 2,
             self._set_pool(),
+            self._set_pool(),
+            *self._of_pools(),
         ]
         return dice.choice(words)
+
+    def _of_pools(self) -> list[Message]:
+        dice, pools = self.dice, self.image.pools
+        by_node = pools_by_node(self.image.capacity)
+        wanted: dict[tuple[str, str], list[int]] = {}
+        for node in self._nodes():
+            known = by_node[node] if 0 <= node < len(by_node) and dice.random() < 0.95 else "training"
+            wanted.setdefault((known, dice.choice(("service", "training", "free"))), []).append(node)
+        moves = tuple(NodesMove(*key, runs_of(nodes)) for key, nodes in wanted.items())
+        basis = PoolsBasis(self._seen(), pools.revision - dice.choice((0, 0, 0, 1)))
+        plan = PoolsPlan(pools.plan.number + dice.choice((1, 1, 1, 1, 0, 2)), moves, basis=basis)
+        policy = PoolingPolicy(is_automatic=dice.random() < 0.6, at_once=dice.choice((1_000, 1_000, 100, 0)))
+        closures = [name for name, one in self.image.capacity.closures.items() if one.pool]
+        return [
+            *[SetPoolsPlan(EU, plan, "planner")] * 3,
+            SetPoolingPolicy(EU, policy, pools.revision),
+            ApplyPools(EU, pools.plan.number, "olga"),
+            *[LiftDrain(EU, dice.choice([*closures, "d-1"]))] * 2,
+        ]
 
     def _of_attempt(self) -> Message:
         dice, key = self.dice, self._key()

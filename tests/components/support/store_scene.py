@@ -24,7 +24,7 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
-from core.messages.pools import SetPool
+from core.messages.pools import ApplyPools, SetPool, SetPoolingPolicy, SetPoolsPlan
 from core.messages.preemption import SetPreemption
 from core.messages.store import RecordJoin, RecordReturn
 from core.nouns.agents import AgentSettings
@@ -34,6 +34,7 @@ from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION, STUCK_SPAN
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import OperationKind, Outcome
 from core.nouns.pool import PoolSettings
+from core.nouns.pooling import PoolingPolicy
 from core.nouns.preemption import PreemptionSettings
 from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG, an_inventory, attempt
@@ -50,6 +51,7 @@ from tests.components.support.placement_store import (
     serve,
     up,
 )
+from tests.components.support.pool_plans import a_plan
 
 NODE_0 = Scope(ScopeKind.NODE, ("0",))
 W9 = WorkerName("w9")
@@ -60,6 +62,9 @@ def nodes_are_worked_on(machine: Machine[Any]) -> None:
     machine.hear(RecordJoin(EU, an_inventory("w9", 8, 2)))
     machine.hear(SetPool(EU, "training", PoolSettings("plain", reserve=1, limit=900), 0, "olga"))
     machine.hear(SetPool(EU, "training", PoolSettings(), 1, "olga"))
+    machine.hear(SetPoolingPolicy(EU, PoolingPolicy(is_automatic=False, at_once=500), 2, "olga"))
+    machine.hear(SetPoolsPlan(EU, a_plan(machine, {8: "service"}), "planner"))
+    machine.hear(ApplyPools(EU, 1, "olga"))
     machine.hear(SetAgents(EU, AgentSettings("parsync"), 4, 0, "olga"))
     machine.hear(SetAgents(EU, AgentSettings(), 4, 1, "olga"))
     machine.hear(SetPreemption(EU, PreemptionSettings(claim_max=9), 0, "olga"))

@@ -26,7 +26,7 @@ from core.placing.placer import Placer
 from core.placing.pool_set import Asker
 from core.placing.preemption.victim_index import OF_VICTIMS
 from core.rules.placement.rule_sets import PLAIN
-from core.touched import touched_by
+from core.touched import LAYS_OUT, touched_by
 from tests.builders import NODE, START, a_claim, a_fact, a_job, granted
 
 LAB, OTHERS = TenantName("lab"), TenantName("others")
@@ -74,7 +74,7 @@ class Crowded:
         fact = a_fact(event, self._sequence, at=self.now)
         touched = touched_by(self.capacity, fact)
         self.image.fold(fact)
-        self.placer.touch(touched, joined=isinstance(event, NodesJoined))
+        self.placer.touch(touched, joined=isinstance(event, LAYS_OUT))
         if isinstance(event, OF_VICTIMS):
             self.placer.settle(event.workload, event.epoch)
             self.placer.victims.settle(event.workload, event.epoch)

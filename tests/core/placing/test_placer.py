@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from core.events.region import NodesJoined, NodesLost
+from core.events.region import NodesLost
 from core.images import RegionImage
 from core.nouns.ids import WorkerName
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
 from core.placing.index.overlay import Overlay
 from core.rows import pack_rows, unpack_rows
-from core.touched import touched_by
+from core.touched import LAYS_OUT, touched_by
 from tests.builders import a_claim, a_fact, a_job, a_region, amount, granted, joined
 from tests.core.histories import RegionHistory
 from tests.core.placing.searching import available, looked_for, placed, placer_of, rows_of
@@ -31,7 +31,7 @@ def test_index_equals_one_from_scratch_after_random_facts(seed: int) -> None:
     for fact in RegionHistory(seed).draw(120):
         touched = touched_by(image.capacity, fact)
         image.fold(fact)
-        placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
+        placer.touch(touched, joined=isinstance(fact.event, LAYS_OUT))
         batch.extend(touched)
         if dice.random() < 0.3:
             if dice.random() < 0.5:

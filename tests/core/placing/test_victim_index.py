@@ -37,7 +37,7 @@ from core.rules.placement.errors import RuleFailed
 from core.rules.placement.eviction_cost import counted_until, told_until
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PLAIN
-from core.touched import touched_by
+from core.touched import LAYS_OUT, touched_by
 from tests.builders import EU_LOG, a_claim, a_job, a_region, attempt, granted, joined
 from tests.core.histories import RegionHistory
 from tests.core.placing.crowded import Crowded
@@ -86,7 +86,7 @@ class Followed:
     def _tell(self, fact: Fact) -> None:
         touched = touched_by(self.capacity, fact)
         self.image.fold(fact)
-        self.placer.touch(touched, joined=type(fact.event).__name__ == "NodesJoined")
+        self.placer.touch(touched, joined=isinstance(fact.event, LAYS_OUT))
         if isinstance(fact.event, OF_VICTIMS):
             self.placer.settle(fact.event.workload, fact.event.epoch)
             self.placer.victims.settle(fact.event.workload, fact.event.epoch)

@@ -146,7 +146,7 @@ def test_found_places_pass_the_stores_rules(seed: int) -> None:
     And when nothing is found for a workload of one job, then pushing out everybody who may be would not help.
     """
     dice = random.Random(seed)
-    history = RegionHistory(seed)
+    history = RegionHistory(seed, is_pooled=False)
     history.draw(0)
     image = RegionImage.empty()
     folded_to = found_some = 0
