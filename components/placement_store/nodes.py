@@ -240,13 +240,12 @@ class NodeRecords:
         message = envelope.message
         assert isinstance(message, LiftDrain)
         capacity = state.image.capacity
-        maintenance = state.image.maintenance
-        if not lifts_itself(capacity, maintenance, message.drain, envelope.at):
+        if not lifts_itself(state.image, message.drain, envelope.at):
             return NOTHING  # A task came back to a node, or the sender's clock is ahead of the store's.
         closure = capacity.closures[message.drain]
         nodes = numbers_in(closure.nodes)
         if closure.pool:
-            free = vacated(capacity, maintenance, closure)
+            free = vacated(state.image, closure)
             events: list[Event] = [*pooled(free, closure.pool, state.image.pools.plan.number)]
             events += opened(message.drain, free, f"they are in pool {closure.pool} now")
             if closure.at + closure.lasts <= envelope.at:

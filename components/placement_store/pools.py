@@ -25,7 +25,7 @@ from core.messages.pools import (
     SetPoolsPlan,
 )
 from core.nouns.limits import NAME_LENGTH_MAX, RUNS_AT_ONCE_MAX
-from core.nouns.placement import Claim, numbers_in
+from core.nouns.placement import Claim, numbers_in, runs_of
 from core.nouns.pool import POOLS
 from core.nouns.pooling import NodesMove, PoolsPlan
 from core.nouns.reasons import Reason
@@ -145,16 +145,10 @@ def _answer(image: RegionImage, number: int, moves: tuple[Event, ...]) -> PoolsA
 
 def _without(moves: tuple[NodesMove, ...], stray: set[int]) -> tuple[NodesMove, ...]:
     """Return moves without nodes that are in another pool by now."""
-    found = []
-    for move in moves:
-        nodes = tuple(
-            (first, last)
-            for first, last in move.nodes
-            if not any(node in stray for node in range(first, last + 1))
-        )
-        if nodes:
-            found.append(replace(move, nodes=nodes))
-    return tuple(found)
+    left = [[node for node in numbers_in(move.nodes) if node not in stray] for move in moves]
+    return tuple(
+        replace(move, nodes=runs_of(nodes)) for move, nodes in zip(moves, left, strict=True) if nodes
+    )
 
 
 def _told(plan: PoolsPlan, by: str) -> list[PoolsPlanned]:

@@ -38,6 +38,6 @@ def lift(
     closure = image.capacity.closures.get(drain)
     if closure is None or not closure.lasts:
         return [], None
-    if lifts_itself(image.capacity, image.maintenance, drain, keepers):
+    if lifts_itself(image, drain, keepers):
         return [LiftDrain(region, drain)], after(now, COMMAND_SAY_AGAIN)
     return [], after(now, Nanoseconds(closure.at + closure.lasts - keepers))

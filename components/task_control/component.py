@@ -41,6 +41,7 @@ from core.events.control import (
 from core.events.moves import MoveBegun
 from core.events.region import AttemptEnded, AwardDeclined, ClaimPromised, NodesReturned, PromiseRevised
 from core.events.sharing import RoundBegun
+from core.events.starts import StartUnreserved
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.control import AttemptControl
@@ -143,7 +144,8 @@ class TaskControl:
         match event:
             case MaintenancePlanned(maintenance=name) | MaintenanceMoved(maintenance=name):
                 state.maintenance_due.put(name, now)
-            case AttemptEnded() | ClaimRevised() | NodesReturned():
+                self._look_at_drains(state, now)
+            case AttemptEnded() | ClaimRevised() | NodesReturned() | StartUnreserved():
                 self._look_at_drains(state, now)
             case ClaimPromised() | PromiseRevised():
                 claim = state.image.capacity.promise(event.workload, event.epoch)

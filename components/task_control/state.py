@@ -90,4 +90,4 @@ class ControlState:
         return row
 
 
-SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption")
+SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption", "starts")

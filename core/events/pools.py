@@ -43,7 +43,7 @@ class NodesPooled(Event, frozen=True, tag="nodes-pooled"):
     nodes: NodeRuns
     pool: str
     plan: int = 0
-    """The number of the plan that moved them."""
+    """The number of the region's newest plan then. Nodes that waited to be vacant may be of an earlier one."""
 
 
 EVENTS: tuple[type[Event], ...] = (PoolChanged, PoolingPolicySet, PoolsPlanned, PoolsApplied, NodesPooled)

@@ -54,7 +54,10 @@ def _pooled(event: NodesPooled, before: RegionImage) -> Texts:
                 going[node] = closure.pool
             else:
                 others.add(node)
+    kept = {node for row in before.starts.rows.values() for spread in row.spreads for node in spread.nodes}
     for node in numbers_in(event.nodes):
+        if node in kept:
+            yield f"node {node} comes into pool {event.pool}, and is kept for a start that was promised"
         if not capacity.has_node(node):
             yield f"node {node} comes into pool {event.pool}, and there is no such node"
             continue

@@ -94,9 +94,7 @@ class NodeGroup(Struct, frozen=True):
     def is_followed_by(self, other: "NodeGroup") -> bool:
         """Return whether another group goes on where this one ends, so that both may be one."""
         end = self.first + self.count
-        return other.first == end and replace(other, count=self.count) == replace(
-            self, first=end, rack_first=self.rack_of(end), into_rack=other.into_rack
-        )
+        return other == self.part(end, other.count, self.pool)
 
 
 class Inventory(Struct, frozen=True):

@@ -84,10 +84,11 @@ class PoolsPlan(Struct, frozen=True):
     gap: int = 0
     """Millionths of the cost by which the objective may be above that."""
     is_bounded: bool = False
-    """Whether it moves as many nodes as are allowed at once, and leaves a shortage: another plan follows when these have moved."""
+    """Whether it moves as many nodes as are allowed at once, and lessens a shortage but does not end it: another plan follows when these have
+    moved."""
     why: MoveReason = MoveReason.NEED
     after: str = ""
-    """The digest of its basis once the plan is applied."""
+    """The digest of its basis once the plan is applied; empty if nodes that were to move came into use meanwhile: then a plan follows at once."""
     basis: PoolsBasis = PoolsBasis()
 
     @property

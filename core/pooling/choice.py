@@ -1,13 +1,15 @@
 """The nodes that move, for an answer in counts: whole racks of a class first, then what is left in as few racks as possible."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.placement import runs_of
 from core.nouns.pooling import MoveReason, NodesMove, PoolsBasis, PoolsPlan, PoolStanding
-from core.pooling.classes import Standing, likeness_of
-from core.pooling.figures import cost_of, gpus_of, left_of, short_of
+from core.pooling.classes import Likeness, Standing, likeness_of
+from core.pooling.figures import cost_of, gpus_of, left_of, short_of, shortage_of
 from core.pooling.problem import Moved, Pooled, PoolingProblem
 
 MILLIONTHS = 1_000_000
@@ -80,11 +82,15 @@ def plan_of(
 
     standing   of the problem
     """
-    moved = {
-        (likeness_of(problem, problem.classes[one.node_class]), problem.pools[one.pool]): one.count
-        for one in choice.counted
-    }
+    moved: Counter[tuple[Likeness, str]] = Counter()
+    for one in choice.counted:
+        like = likeness_of(problem, problem.classes[one.node_class])
+        moved[like, problem.pools[one.pool]] += one.count
     gpus = gpus_of(problem, choice.counted)
+    wanted, taken = (sum(one.count for one in of) for of in (answer.moves, choice.counted))
+    # What was taken meanwhile is planned anew at the next look: no region has an empty digest.
+    is_whole = taken == wanted
+    is_better = shortage_of(problem, gpus) < shortage_of(problem, gpus_of(problem))
     has, left, short = gpus.sum(axis=2).tolist(), left_of(gpus).tolist(), short_of(problem, gpus).tolist()
     standings = tuple(
         PoolStanding(
@@ -107,8 +113,8 @@ def plan_of(
         cost_of(problem, choice.counted),
         round(answer.bound),
         round(answer.gap * MILLIONTHS),
-        is_bounded=is_short and sum(one.count for one in answer.moves) >= problem.moves_max,
+        is_bounded=is_short and is_better and wanted >= problem.moves_max,
         why=why,
-        after=standing.digest_after(moved),
-        basis=basis,
+        after=standing.digest_after(moved) if is_whole else "",
+        basis=basis if is_whole else replace(basis, digest=""),
     )

@@ -9,9 +9,9 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.nouns.pool import FREE_POOL, Survives
 from core.nouns.quantities import MILLI
-from core.pooling.moving import closed_to_pools, going_to, groups_by_node, kept_nodes
+from core.pooling.moving import closed_to_pools, going_to, groups_by_node
 from core.pooling.problem import NodeClass, PoolingProblem
-from core.rules.scopes import domain_of_group, is_unused, still_pools
+from core.rules.scopes import domain_of_group, is_unused, kept_nodes, still_pools
 
 SPREAD_POOLS = ("service",)
 """Pools that are spread over power domains: one domain's loss should leave replicas. Others keep whole racks together (MAST §4.4)."""
@@ -56,7 +56,7 @@ class Standing(Struct, frozen=True):
 
         moved   nodes by their class and new pool
         """
-        left = {one: len(nodes) for one, nodes in self.nodes.items()}
+        left = Counter({one: len(nodes) for one, nodes in self.nodes.items()})
         for (one, _), count in moved.items():
             left[one] -= count
         stays = [(one, one.pool, count) for one, count in left.items()]
@@ -87,6 +87,7 @@ def standing_of(image: RegionImage) -> Standing:
         if not gpus:
             continue
         to = going.get(node, group.pool)
+        to = group.pool if to in still else to
         is_suspected = capacity.closed[node] > (node in going)
         is_in_use = is_suspected or node in kept or not is_unused(capacity, node)
         domain = domain_of_group(group)
@@ -110,7 +111,7 @@ def problem_of(image: RegionImage, standing: Standing, wants: Wants, moves_max: 
             zones.index(like.zone),
             domains.index(like.domain),
             pools.index(like.pool),
-            pools.index(like.going if like.going in pools else like.pool),
+            pools.index(like.going),
             like.is_in_use,
             like.gpus,
             len(nodes),

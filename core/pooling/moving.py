@@ -7,12 +7,11 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.closures import Closure
-from core.images.reservations import Starts
 from core.nouns.fleet import NodeGroup
 from core.nouns.maintenance import ClosureKind
 from core.nouns.placement import numbers_in
 from core.nouns.pooling import NodesMove
-from core.rules.scopes import is_unused, still_pools
+from core.rules.scopes import is_unused, kept_nodes, still_pools
 
 Source = str
 
@@ -56,11 +55,6 @@ def closed_to_pools(capacity: Capacity) -> set[int]:
         and closure.kind in (ClosureKind.DRAIN, ClosureKind.MAINTENANCE, ClosureKind.QUARANTINE)
         for node in numbers_in(closure.nodes)
     }
-
-
-def kept_nodes(starts: Starts) -> set[int]:
-    """Return the nodes that are kept for a promised start."""
-    return {node for row in starts.rows.values() for node in row.nodes()}
 
 
 def moving_by(image: RegionImage, moves: Sequence[NodesMove]) -> Moving:

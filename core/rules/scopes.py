@@ -1,8 +1,10 @@
 """Scopes: the nodes that a scope names; and the power domain, drains and occupancy of a node."""
 
+from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.closures import Closure
 from core.images.maintenance import Maintenance
+from core.images.reservations import Starts
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName
 from core.nouns.instant import Instant
@@ -124,28 +126,33 @@ def still_pools(capacity: Capacity, maintenance: Maintenance) -> set[str]:
     }
 
 
-def vacated(capacity: Capacity, maintenance: Maintenance, closure: Closure) -> list[int]:
+def kept_nodes(starts: Starts) -> set[int]:
+    """Return the nodes that are kept for a promised start."""
+    return {node for row in starts.rows.values() for node in row.nodes()}
+
+
+def vacated(image: RegionImage, closure: Closure) -> list[int]:
     """Return the nodes of a drain for another pool that can move there now."""
-    if closure.pool in still_pools(capacity, maintenance):
+    capacity, kept = image.capacity, kept_nodes(image.starts)
+    if closure.pool in still_pools(capacity, image.maintenance):
         return []
-    return [
-        node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1 and is_unused(capacity, node)
-    ]
+    nodes = [node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1 and node not in kept]
+    return [node for node in nodes if is_unused(capacity, node)]
 
 
-def lifts_itself(capacity: Capacity, maintenance: Maintenance, drain: str, now: Instant) -> bool:
+def lifts_itself(image: RegionImage, drain: str, now: Instant) -> bool:
     """Return whether a drain ends by itself now, or ends for some of its nodes.
 
     One for defragmentation ends once all its nodes are vacant; one for another pool for each node once that is; and both when their time has passed.
     """
-    closure = capacity.closures.get(drain)
+    closure = image.capacity.closures.get(drain)
     if closure is None or not closure.lasts:
         return False
     if closure.at + closure.lasts <= now:
         return True
     if closure.pool:
-        return bool(vacated(capacity, maintenance, closure))
-    return all(is_vacant(capacity, node) for node in numbers_in(closure.nodes))
+        return bool(vacated(image, closure))
+    return all(is_vacant(image.capacity, node) for node in numbers_in(closure.nodes))
 
 
 def _number(name: str) -> list[int]:

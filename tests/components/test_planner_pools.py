@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from components.placement_store.component import PlacementStore
 from components.planner.component import Planner
 from core.effects import Solve
-from core.events.control import NodesClosed
+from core.events.control import NodesClosed, NodesOpened
 from core.events.pools import PoolChanged, PoolingPolicySet, PoolsPlanned
 from core.events.queue import NotedRefusal, RefusalsNoted, RefusedShape, RegionAdded
 from core.events.region import NodesLost, NodesReturned
@@ -31,7 +31,7 @@ from core.nouns.limits import (
     POOLS_RETRY,
     POOLS_SETTLE,
 )
-from core.nouns.maintenance import ClosureKind
+from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
 from core.nouns.pool import PoolSettings, Survives
 from core.nouns.pooling import MoveReason, PoolingPolicy
 from core.nouns.reasons import Reason
@@ -340,3 +340,60 @@ def test_facts_of_settings_are_the_stores(start: Start) -> None:
         if isinstance(fact.event, PoolingPolicySet | PoolChanged)
     ]
     assert planning.machine.state.regions[EU].pools == planning.store.state.image.pools
+
+
+def test_nodes_that_came_into_use_meanwhile_are_made_up_for(start: Start) -> None:
+    """The plan moves those that are left, and the next follows at once: a shortage that need not be does not last for half an hour."""
+    planning = Planning(start)
+    planning.need("training", 80, Survives.NOTHING)
+    (asked,) = planning.asked()
+    planning.happen(granted(a_claim("w-9", placed={0: 8})))
+    (command,) = planning.answer(asked)
+    planning.record(command)
+    assert 0 == command.plan.nodes or "" != command.plan.after
+    while planning.pools.count("t") < 10:
+        planning.planned()
+    assert [] == planning.asked(seconds(600))
+
+
+def test_needs_that_are_all_taken_back_move_nothing(start: Start) -> None:
+    """However much work is refused for room while other pools' nodes are idle."""
+    planning = Planning(start)
+    planning.happen(*(granted(a_claim(f"w-{node}", placed={node: 8})) for node in range(12) if node % 4))
+    planning.need("service", 8, Survives.NOTHING)
+    planning.planned()
+    refused(planning)
+    planning.machine.wait(POOLS_PATIENCE)
+    planning.store.now = planning.machine.now
+    planning.store.hear(SetPool(EU, "service", PoolSettings(), planning.store.state.image.pools.revision))
+    planning.follow()
+    before = planning.pools
+    for asked in planning.asked(seconds(60)):
+        for command in planning.answer(asked):
+            planning.record(command)
+    assert before == planning.pools
+    assert [] == planning.asked(POOLS_EVERY)
+
+
+@pytest.mark.parametrize(
+    "is_lifted", [False, True], ids=["stays drained", "is opened while the solver works"]
+)
+def test_nodes_that_go_to_a_pool_that_is_drained_whole_may_go_elsewhere(
+    start: Start, *, is_lifted: bool
+) -> None:
+    """They count where they are; what happens to the drains meanwhile changes nothing of that."""
+    planning = Planning(start)
+    planning.happen(*(granted(a_claim(f"w-{node}", placed={node: 8})) for node in range(12)))
+    planning.need("service", 88, Survives.NOTHING)
+    planning.planned()
+    whole = Scope(ScopeKind.POOL, ("service",))
+    planning.happen(NodesClosed("d-9", ClosureKind.DRAIN, (), "all of it", scope=whole))
+    planning.store.hear(SetPool(EU, "service", PoolSettings(), planning.store.state.image.pools.revision))
+    planning.follow()
+    planning.need("harvest", 96, Survives.NOTHING)
+    (asked,) = planning.asked()
+    closures = planning.store.state.image.capacity.closures
+    for name, closure in [(name, one) for name, one in closures.items() if one.pool and is_lifted]:
+        planning.happen(NodesOpened(name, ClosureKind.DRAIN, closure.nodes, "its time is over"))
+    (command,) = planning.answer(asked)
+    assert 12 == command.plan.nodes

@@ -14,6 +14,7 @@ from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsA
 from core.events.queue import RefusalsNoted
 from core.events.region import NodesJoined, NodesLost, NodesReturned
 from core.fact import NO_LOG, Fact
+from core.images.refusals import Refusals
 from core.messages.pools import SetPoolsPlan
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_of
 from core.nouns.instant import Instant, after, earliest
@@ -98,7 +99,8 @@ class Pooling:
         if not pools.has_needs and not pools.plan.moves:
             return LookAgain()
         standing = standing_of(image)
-        wanted, look_at = wanted_in(region, state.queue.refusals, standing, now)
+        refusals = state.queue.refusals if pools.has_needs else Refusals()
+        wanted, look_at = wanted_in(region, refusals, standing, now)
         why = why_planned(pools, standing, wanted, now)
         if why is None:
             return LookAgain(earliest(look_at, after(Instant(pools.planned_at), POOLS_EVERY)))

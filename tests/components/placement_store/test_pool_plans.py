@@ -10,6 +10,7 @@ from components.placement_store.pools import headroom_of
 from core.component import NOTHING, Decision
 from core.events.control import NodesClosed, NodesOpened
 from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsApplied, PoolsPlanned
+from core.events.starts import StartReserved, StartUnreserved
 from core.invariants.pools import check_pools
 from core.messages.base import Refused
 from core.messages.nodes import DrainNodes, LiftDrain, MoveMaintenance, PlanMaintenance
@@ -23,9 +24,10 @@ from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhas
 from core.nouns.pool import Survives
 from core.nouns.pooling import NodesMove, PoolingPolicy, PoolsBasis
 from core.nouns.reasons import Reason
+from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
 from core.rules.headroom import Headroom
-from tests.builders import EU, a_claim, an_inventory
+from tests.builders import EU, EU_LOG, a_claim, an_inventory
 from tests.components.support.machine import Machine
 from tests.components.support.placement_store import (
     REGIONS,
@@ -210,6 +212,24 @@ def test_promised_capacity_keeps_a_node_in_its_pool(start: Start) -> None:
     decision = planned(machine, {1: "service"})
     assert not [fact for fact in facts(decision) if isinstance(fact, NodesPooled)]
     assert "tt" == pools(machine)[:2]
+
+
+def test_promised_start_keeps_its_node_in_its_pool(start: Start) -> None:
+    """The node is closed, so that the start is promised elsewhere; until it is, the node stays."""
+    machine = a_pooled_store(start)
+    gang = a_claim("w-9", placed={0: 1})
+    machine.fact(
+        EU_LOG,
+        StartReserved(
+            gang.workload, 1, seconds(3_600), 1, "training", gang.tenant, gang.jobs, gang.spreads, 1
+        ),
+    )
+    planned(machine, {0: "service"})
+    assert NOTHING == machine.hear(LiftDrain(EU, "d-1"))
+    assert "t" == pools(machine)[0]
+    machine.fact(EU_LOG, StartUnreserved(gang.workload, 1, StartOver.NODE_CLOSED))
+    assert facts(machine.hear(LiftDrain(EU, "d-1")))
+    assert "s" == pools(machine)[0]
 
 
 def test_next_plan_calls_back_what_it_does_not_want(start: Start) -> None:

@@ -45,6 +45,15 @@ def test_each_node_is_in_one_pool_and_in_its_rack(
     assert changes + 1 == len(inventory.groups), "groups that are alike are joined again"
 
 
+def test_groups_that_share_a_rack_stay_in_it() -> None:
+    """Groups that a worker named apart are only joined where racks go on as well."""
+    (group,) = an_inventory("w0", 0, 3, nodes_per_rack=4).groups
+    inventory = Inventory(WorkerName("w0"), (group, replace(group, first=3, count=4)))
+    racks = {node: one.rack_of(node) for one in inventory.groups for node in one.numbers()}
+    again = inventory.pooled(((0, 0),), "service").pooled(((0, 0),), "training")
+    assert racks == {node: one.rack_of(node) for one in again.groups for node in one.numbers()}
+
+
 def test_runs_of_several_groups_are_split_in_each() -> None:
     """A run may begin in one group and end in another, and name nodes that the worker does not have."""
     first, second = (an_inventory("w0", at, 4).groups[0] for at in (0, 4))
