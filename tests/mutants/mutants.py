@@ -512,8 +512,8 @@ MUTANTS = (
         (
             Edit(
                 "core/rules/scopes.py",
-                "node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1 and is_unused(capacity, node)\n",
-                "node for node in numbers_in(closure.nodes) if capacity.closed[node] == 1\n",
+                "    return [node for node in nodes if is_unused(capacity, node)]\n",
+                "    return nodes\n",
             ),
         ),
     ),
