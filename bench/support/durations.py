@@ -60,7 +60,7 @@ DURATIONS: dict[str, Duration] = {
     "parsync": Duration(6, "--scale 0.2", 3),
     "parsync_live": Duration(6, "--scale 0.6", 4),
     "plane_loss": Duration(12, "--down-seconds 120", 4),
-    "pools": Duration(3.5),
+    "pools": Duration(3),
     "policy_jct": Duration(3),
     "policy_load": Duration(30, "--policies max_min,fifo --loads 2.4,4", 2),
     "policy_solve": Duration(2),
