@@ -1,7 +1,7 @@
 """The image of a region's log, in three sections: attempts, hardware, and capacity (core/images/capacity.py)."""
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -34,7 +34,7 @@ from core.images.pools import Pools
 from core.images.preemption import Preemption
 from core.images.prices import PriceList
 from core.images.reservations import Starts
-from core.nouns.fleet import Inventory
+from core.nouns.fleet import Inventory, cut
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.limits import NUMBER_MAX
 from core.nouns.placement import Spread, moved_spreads, numbers_in
@@ -272,18 +272,20 @@ class LikeNodes(Struct, frozen=True, array_like=True):
     is_shared: bool
     """Whether they are in a shared pool."""
 
-    def parts(self, first: int, last: int, *, is_shared: bool) -> Iterator["LikeNodes"]:
-        """Yield the run in parts: those from `first` to `last` are in a shared pool, or not."""
-        end = self.first + self.count
-        begin, after = max(self.first, first), min(end, last + 1)
-        if begin >= after or self.is_shared is is_shared:
-            yield self
-            return
-        if self.first < begin:
-            yield replace(self, count=begin - self.first)
-        yield replace(self, first=begin, count=after - begin, is_shared=is_shared)
-        if after < end:
-            yield replace(self, first=after, count=end - after)
+    def is_followed_by(self, other: "LikeNodes") -> bool:
+        """Return whether another run goes on where this one ends, so that both may be one."""
+        return other == replace(self, first=self.first + self.count, count=other.count)
+
+
+def joined_runs(parts: Iterable[LikeNodes]) -> list[LikeNodes]:
+    """Return runs in their order, those that are alike and follow each other as one."""
+    found: list[LikeNodes] = []
+    for part in parts:
+        if found and found[-1].is_followed_by(part):
+            found[-1] = replace(found[-1], count=found[-1].count + part.count)
+        else:
+            found.append(part)
+    return found
 
 
 class Hardware(Section):
@@ -321,9 +323,12 @@ class Hardware(Section):
         is_shared = event.pool == SHARED_POOL
         if all(self._run_of(node).is_shared is is_shared for node in numbers_in(event.nodes)):
             return
-        for first, last in event.nodes:
-            self.runs = [part for run in self.runs for part in run.parts(first, last, is_shared=is_shared)]
-        self.rows, self.shared = {}, {}
+        parts = (
+            replace(run, first=first, count=count, is_shared=is_shared if is_named else run.is_shared)
+            for run in self.runs
+            for first, count, is_named in cut(run.first, run.count, event.nodes)
+        )
+        self.runs, self.rows, self.shared = joined_runs(parts), {}, {}
         for run in self.runs:
             self._count(run)
 

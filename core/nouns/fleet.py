@@ -125,7 +125,12 @@ class Inventory(Struct, frozen=True):
         nodes   runs by their first and last, ascending
         """
         found: list[NodeGroup] = []
-        for part in (part for group in self.groups for part in _parts(group, nodes, pool)):
+        parts = (
+            group.part(first, count, pool if is_named else group.pool)
+            for group in self.groups
+            for first, count, is_named in cut(group.first, group.count, nodes)
+        )
+        for part in parts:
             if found and found[-1].is_followed_by(part):
                 found[-1] = replace(found[-1], count=found[-1].count + part.count)
             else:
@@ -133,16 +138,19 @@ class Inventory(Struct, frozen=True):
         return replace(self, groups=tuple(found))
 
 
-def _parts(group: NodeGroup, nodes: Sequence[tuple[int, int]], pool: str) -> Iterator[NodeGroup]:
-    """Yield a group in parts: those of the runs in a pool, the others as they are."""
-    at, end = group.first, group.first + group.count
-    for run_first, run_last in nodes[bisect_left(nodes, at, key=lambda run: run[1]) :]:
+def cut(first: int, count: int, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
+    """Yield a run of numbers in parts, each by its first number, how many, and whether it is in one of the other runs.
+
+    runs   by their first and last, ascending
+    """
+    at, end = first, first + count
+    for run_first, run_last in runs[bisect_left(runs, at, key=lambda run: run[1]) :]:
         if run_first >= end:
             break
-        first, after = max(at, run_first), min(end, run_last + 1)
-        if at < first:
-            yield group.part(at, first - at, group.pool)
-        yield group.part(first, after - first, pool)
+        begin, after = max(at, run_first), min(end, run_last + 1)
+        if at < begin:
+            yield at, begin - at, False
+        yield begin, after - begin, True
         at = after
     if at < end:
-        yield group.part(at, end - at, group.pool)
+        yield at, end - at, False

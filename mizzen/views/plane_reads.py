@@ -188,6 +188,20 @@ async def region_image(bus: Bus, region: RegionName, sections: tuple[str, ...]) 
     return image
 
 
+async def region_images(
+    bus: Bus, region: str, sections: tuple[str, ...]
+) -> tuple[list[tuple[RegionName, RegionImage]], list[tuple[RegionName, str]]]:
+    """Return these sections of the region that is named, or of all; and the regions without an answer, each with the reason. Raises CommandError."""
+    found: list[tuple[RegionName, RegionImage]] = []
+    silent: list[tuple[RegionName, str]] = []
+    for name in await chosen_regions(bus, region):
+        try:
+            found.append((name, await region_image(bus, name, sections)))
+        except CommandError as error:
+            silent.append((name, str(error).removeprefix(f"region {name}: ")))
+    return found, silent
+
+
 async def region_image_at(bus: Bus, region: RegionName, sections: tuple[str, ...]) -> tuple[RegionImage, int]:
     """Return these sections of a region's newest image, and the sequence that it is folded to. Raises CommandError."""
     try:

@@ -28,7 +28,7 @@ from mizzen.terminal.output import MISUSED, CommandError
 from mizzen.views.fleet.pool_plans import MoveProgress, progress_of
 from mizzen.views.phrases.pool_text import applied_by, nodes_count, staying_text
 from mizzen.views.phrases.text import columns_text
-from mizzen.views.plane_reads import chosen_regions, region_image, regions_of
+from mizzen.views.plane_reads import region_image, region_images, regions_of
 from runtime.yaml_tree import shown
 
 SECTIONS = ("capacity", "pools")
@@ -88,14 +88,8 @@ def permille_of(text: str) -> int | None:
 
 async def policies_of(bus: Bus, region: str) -> tuple[list[RegionPolicy], list[tuple[RegionName, str]]]:
     """Return the policy of each chosen region, and the regions without an answer, each with the reason. Raises CommandError."""
-    found: list[RegionPolicy] = []
-    silent: list[tuple[RegionName, str]] = []
-    for name in await chosen_regions(bus, region):
-        try:
-            found.append(RegionPolicy(name, (await region_image(bus, name, ("pools",))).pools.policy))
-        except CommandError as error:
-            silent.append((name, str(error).removeprefix(f"region {name}: ")))
-    return found, silent
+    images, silent = await region_images(bus, region, ("pools",))
+    return [RegionPolicy(name, image.pools.policy) for name, image in images], silent
 
 
 async def set_policy(bus: Bus, wish: PolicyWish, region: str = "") -> RegionPolicy:

@@ -29,7 +29,7 @@ from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.planner_text import planner_text
 from mizzen.views.phrases.pool_text import WHY, listed, nodes_count, staying_text
 from mizzen.views.phrases.text import columns_text, nodes_text
-from mizzen.views.plane_reads import chosen_regions, region_image
+from mizzen.views.plane_reads import region_images
 
 CONCERN = "pools"
 """The planner's name for plans of pools."""
@@ -72,16 +72,8 @@ class PlanShown(Struct, frozen=True):
 
 async def plans_of_plane(bus: Bus, region: str) -> tuple[list[PlanShown], list[tuple[RegionName, str]]]:
     """Return the newest plan of each chosen region, and the regions without an answer, each with the reason. Raises CommandError."""
-    found: list[PlanShown] = []
-    silent: list[tuple[RegionName, str]] = []
-    for name in await chosen_regions(bus, region):
-        try:
-            image = await region_image(bus, name, SECTIONS)
-        except CommandError as error:
-            silent.append((name, str(error).removeprefix(f"region {name}: ")))
-            continue
-        found.append(plan_shown(name, image, await _planner_of(bus, name)))
-    return found, silent
+    images, silent = await region_images(bus, region, SECTIONS)
+    return [plan_shown(name, image, await _planner_of(bus, name)) for name, image in images], silent
 
 
 async def _planner_of(bus: Bus, region: RegionName) -> ConcernShown | None:

@@ -10,12 +10,11 @@ from core.nouns.ids import RegionName
 from core.nouns.pool import PoolSettings, percent_text
 from core.rules.headroom import Headroom, Zone
 from core.rules.placement.rule_sets import rule_set_name
-from mizzen.terminal.output import CommandError
 from mizzen.views.fleet import pool_needs
 from mizzen.views.fleet.pool_needs import NO_FIGURE, NeedRow, needs_of
 from mizzen.views.phrases.pool_text import settings_text
 from mizzen.views.phrases.text import columns_text, gpus_text
-from mizzen.views.plane_reads import chosen_regions, region_image
+from mizzen.views.plane_reads import region_images
 
 SECTIONS = ("capacity", "maintenance", "pools", "starts")
 """Sections of a region's image by which the needs of its pools are judged."""
@@ -50,14 +49,8 @@ class PoolRow(Struct, frozen=True):
 
 async def rows_of_plane(bus: Bus, region: str) -> tuple[list[PoolRow], list[tuple[RegionName, str]]]:
     """All rows, and the regions that do not tell, with what went wrong. Raises CommandError."""
-    rows: list[PoolRow] = []
-    silent: list[tuple[RegionName, str]] = []
-    for name in await chosen_regions(bus, region):
-        try:
-            rows += rows_of(name, await region_image(bus, name, SECTIONS))
-        except CommandError as error:
-            silent.append((name, str(error).removeprefix(f"region {name}: ")))
-    return rows, silent
+    images, silent = await region_images(bus, region, SECTIONS)
+    return [row for name, image in images for row in rows_of(name, image)], silent
 
 
 def rows_of(region: RegionName, image: RegionImage) -> list[PoolRow]:

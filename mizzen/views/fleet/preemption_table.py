@@ -10,9 +10,8 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import Instant
 from core.nouns.preemption import PreemptionSettings
 from mizzen.jobs.values import span_text
-from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.text import columns_text
-from mizzen.views.plane_reads import chosen_regions, region_image
+from mizzen.views.plane_reads import region_images
 from runtime.clock import wall_now
 
 COLUMNS = ("REGION", "ORDER", "SCORE", "ASK", "CLAIM MAX", "HOUR MAX", "THIS HOUR", "IN ALL", "PREEMPTED")
@@ -39,14 +38,8 @@ class PreemptionRow(Struct, frozen=True):
 
 async def rows_of_plane(bus: Bus, region: str) -> tuple[list[PreemptionRow], list[tuple[RegionName, str]]]:
     """All rows, and the regions that do not tell, with what went wrong. Raises CommandError."""
-    rows: list[PreemptionRow] = []
-    silent: list[tuple[RegionName, str]] = []
-    for name in await chosen_regions(bus, region):
-        try:
-            rows.append(row_of(name, await region_image(bus, name, ("preemption",)), wall_now()))
-        except CommandError as error:
-            silent.append((name, str(error).removeprefix(f"region {name}: ")))
-    return rows, silent
+    images, silent = await region_images(bus, region, ("preemption",))
+    return [row_of(name, image, wall_now()) for name, image in images], silent
 
 
 def row_of(region: RegionName, image: RegionImage, now: Instant) -> PreemptionRow:

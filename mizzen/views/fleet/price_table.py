@@ -12,9 +12,8 @@ from core.nouns.prices import MICRO
 from core.nouns.quantities import MILLI
 from core.rules.repricing import next_arrived, priced_pools
 from mizzen.connect.plane import fetch_image
-from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.text import GIB, columns_text, gpus_text, time_text
-from mizzen.views.plane_reads import chosen_regions, region_image
+from mizzen.views.plane_reads import region_images
 
 SECTIONS = ("capacity", "pools", "prices")
 COLUMNS = ("SHARE", "GPUS", "CPUS", "GIB", "NODES OF", "PAYS", "RENT")
@@ -53,19 +52,10 @@ class RegionPrices(Struct, frozen=True):
 
 async def prices_of_plane(bus: Bus, region: str) -> tuple[list[RegionPrices], list[tuple[RegionName, str]]]:
     """Of the region that is named or of all, and the regions that do not tell, with what went wrong. Raises CommandError."""
-    regions = await chosen_regions(bus, region)
+    images, silent = await region_images(bus, region, SECTIONS)
     queue, _ = await fetch_image(bus, GLOBAL_LOG, ("demand",))
     assert isinstance(queue, GlobalImage)
-    found: list[RegionPrices] = []
-    silent: list[tuple[RegionName, str]] = []
-    for name in regions:
-        try:
-            image = await region_image(bus, name, SECTIONS)
-        except CommandError as error:
-            silent.append((name, str(error).removeprefix(f"region {name}: ")))
-        else:
-            found.append(prices_of(name, image, queue.demand.arrived))
-    return found, silent
+    return [prices_of(name, image, queue.demand.arrived) for name, image in images], silent
 
 
 def prices_of(region: RegionName, image: RegionImage, arrived_now: int) -> RegionPrices:

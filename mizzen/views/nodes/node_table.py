@@ -13,10 +13,9 @@ from core.nouns.fleet import NodeGroup
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import runs_of
-from mizzen.terminal.output import CommandError
 from mizzen.views.nodes.node_states import SECTIONS, NodeState, NodeStates, state_text
 from mizzen.views.phrases.text import columns_text, gpus_text, nodes_text
-from mizzen.views.plane_reads import chosen_regions, region_image
+from mizzen.views.plane_reads import region_images
 
 COLUMNS = (
     "REGION", "NODELIST", "NODES", "TYPE", "WORKER", "STATE", "GPUS", "FREE", "HELD", "ENDING", "LOST", "WORKLOADS",
@@ -63,16 +62,8 @@ async def rows_of_plane(
     bus: Bus, region: str, *, is_each: bool
 ) -> tuple[list[NodesRow], list[tuple[RegionName, str]]]:
     """All rows, and the regions that do not tell, with what went wrong. Raises CommandError."""
-    rows: list[NodesRow] = []
-    silent: list[tuple[RegionName, str]] = []
-    for name in await chosen_regions(bus, region):
-        try:
-            image = await region_image(bus, name, SECTIONS)
-        except CommandError as error:
-            silent.append((name, str(error).removeprefix(f"region {name}: ")))
-            continue
-        rows += rows_of(name, image, is_each=is_each)
-    return rows, silent
+    images, silent = await region_images(bus, region, SECTIONS)
+    return [row for name, image in images for row in rows_of(name, image, is_each=is_each)], silent
 
 
 def rows_of(region: RegionName, image: RegionImage, *, is_each: bool) -> list[NodesRow]:

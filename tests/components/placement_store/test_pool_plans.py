@@ -27,7 +27,7 @@ from core.nouns.reasons import Reason
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
 from core.rules.headroom import Headroom
-from tests.builders import EU, EU_LOG, a_claim, an_inventory
+from tests.builders import EU, EU_LOG, a_claim, an_inventory, attempt
 from tests.components.support.machine import Machine
 from tests.components.support.placement_store import (
     REGIONS,
@@ -208,7 +208,7 @@ def test_promised_capacity_keeps_a_node_in_its_pool(start: Start) -> None:
     """What waits for the end of other work there is placed by the pool's rules, and is to start where it was promised."""
     machine = a_pooled_store(start)
     place(machine, "w-1", placed={0: 8})
-    promise(machine, "w-2", {0: 8, 1: 8}, (("w-1", 1),))  # type: ignore[arg-type]
+    promise(machine, "w-2", {0: 8, 1: 8}, (attempt(),))
     decision = planned(machine, {1: "service"})
     assert not [fact for fact in facts(decision) if isinstance(fact, NodesPooled)]
     assert "tt" == pools(machine)[:2]

@@ -18,6 +18,7 @@ from components.region_broker.component import RegionBroker
 from components.task_control.component import TaskControl
 from core.component import Decision
 from core.events.queue import RegionAdded, WorkloadAwarded
+from core.events.region import GangStarted
 from core.fact import Event, Fact
 from core.images.control import AttemptControl, TaskPhase
 from core.messages.base import Message
@@ -35,11 +36,12 @@ from core.messages.workers import (
 )
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AgentName, ShareKey, WorkerName, WorkloadId
-from core.nouns.instant import Instant, Nanoseconds, after, earliest
+from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
 from core.nouns.limits import PRESENCE_INTERVAL
-from core.nouns.operation import WHOLE, Ack, OperationKind
+from core.nouns.operation import WHOLE, Ack, ControlSpec, OperationKind
 from core.nouns.placement import Claim
-from tests.builders import EU, EU_LOG, NODE, US, attempt
+from core.nouns.workload import Kind
+from tests.builders import EU, EU_LOG, NODE, US, a_claim, attempt
 from tests.components.support.machine import Machine
 
 Start = Callable[..., Machine[Any]]
@@ -379,3 +381,24 @@ class Region:
                 if is_same and not is_one_gang and (one.ended is None or one.ended > other.began):
                     found.append((one, other))
         return found
+
+
+CONTROLLED = ControlSpec(controller="shards", unavailable_max=1)
+SERVICE = replace(a_claim("w-1", placed={0: 1, 1: 1}, gpus=2, kind=Kind.SERVICE), control=CONTROLLED)
+"""Two tasks of two GPUs, on two nodes of one rack, with eight each."""
+
+
+def agrees(request: TaskControlRequest) -> Iterable[Ack]:
+    """To all that is asked."""
+    return [Ack(asked.operation) for asked in request.requests]
+
+
+def region_that_runs(start: Start, *claims: Claim) -> Region:
+    """Six nodes, on which these run."""
+    region = Region(start)
+    region.wait(seconds(1))
+    for claim in claims:
+        region.grant(claim)
+    region.wait(seconds(1))
+    assert len(claims) == len(region.recorded(GangStarted))
+    return region

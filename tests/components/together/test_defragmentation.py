@@ -1,50 +1,26 @@
 """A plan of moves is carried out by a whole region: with consent or not at all, and the nodes take work again by themselves."""
 
-from collections.abc import Iterable
-
 import pytest
 from msgspec.structs import replace
 
 from core.defrag.plan import planned
 from core.defrag.revalidation import Revalidation
 from core.events.control import NodesClosed, NodesOpened, OperationsBegun, OperationsDone
-from core.events.region import GangStarted, StopOrdered
+from core.events.region import StopOrdered
 from core.images import RegionImage
 from core.messages.base import Refused
-from core.messages.control import TaskControlRequest
 from core.messages.nodes import DrainNodes, LiftDrain, NodesAnswered
 from core.nouns.defragmentation import Freeing, Plan
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import DEFRAGMENTATION_SPAN, DEFRAGMENTATION_SPAN_MAX
 from core.nouns.maintenance import Scope, ScopeKind
-from core.nouns.operation import Ack, ControlSpec, OperationKind, Outcome
-from core.nouns.placement import Claim
+from core.nouns.operation import OperationKind, Outcome
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, Kind
+from core.nouns.workload import EndCause
 from core.placing.diagnosis.fragmentation import wholeness_of
 from core.rules.disruption_budget import DEFRAGMENTATION
 from tests.builders import EU, EU_LOG, a_claim, attempt
-from tests.components.support.region import Region, Start
-
-CONTROLLED = ControlSpec(controller="shards", unavailable_max=1)
-SERVICE = replace(a_claim("w-1", placed={0: 1, 1: 1}, gpus=2, kind=Kind.SERVICE), control=CONTROLLED)
-"""Two tasks of two GPUs, on two nodes of one rack, with eight each."""
-
-
-def agrees(request: TaskControlRequest) -> Iterable[Ack]:
-    """To all that is asked."""
-    return [Ack(asked.operation) for asked in request.requests]
-
-
-def a_region(start: Start, *claims: Claim) -> Region:
-    """They run."""
-    region = Region(start)
-    region.wait(seconds(1))
-    for claim in claims:
-        region.grant(claim)
-    region.wait(seconds(1))
-    assert len(claims) == len(region.recorded(GangStarted))
-    return region
+from tests.components.support.region import CONTROLLED, SERVICE, Region, Start, agrees, region_that_runs
 
 
 def image_of(region: Region) -> RegionImage:
@@ -75,7 +51,7 @@ def execute(
 
 def test_agreeing_tasks_move_and_nodes_come_free(start: Start) -> None:
     """P30, T30: a move is asked of its application, counts against one budget, and comes to what the plan showed."""
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     region.controller = agrees
     plan = plan_of(region)
     assert (4, 5) == (plan.before.free_nodes, plan.after.free_nodes)
@@ -95,7 +71,7 @@ def test_agreeing_tasks_move_and_nodes_come_free(start: Start) -> None:
 
 def test_nothing_moves_against_its_word(start: Start) -> None:
     """P30: who does not agree stays; when the time is over the nodes take work again, and nothing is asked of it any more."""
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     runs = region.runs()
     execute(region, plan_of(region), lasts=seconds(300))
     region.wait(seconds(200))
@@ -113,7 +89,7 @@ def test_nothing_moves_against_its_word(start: Start) -> None:
 def test_gangs_go_back_to_the_queue(start: Start) -> None:
     """P30: a gang is stopped whole, as one that was moved; the nodes open once it has gone."""
     gang = replace(a_claim("w-1", placed={0: 1, 2: 1}, gpus=2), control=CONTROLLED)
-    region = a_region(start, gang, a_claim("w-2", placed={4: 1}, gpus=4))
+    region = region_that_runs(start, gang, a_claim("w-2", placed={4: 1}, gpus=4))
     region.controller = agrees
     plan = plan_of(region)
     assert "w-1" in [move.workload for move in plan.moves]
@@ -127,7 +103,7 @@ def test_tasks_that_changed_since_the_plan_are_not_moved(start: Start) -> None:
     """P30: a plan names the view that it was made from: a workload that has moved or come since is seen, and the store takes no older
     request.
     """
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     plan = plan_of(region)
     (freed,) = plan.freed
     region.grant(a_claim("w-7", placed={freed.nodes[0]: 1}))
@@ -142,7 +118,7 @@ def test_tasks_that_changed_since_the_plan_are_not_moved(start: Start) -> None:
 
 def test_task_that_was_restarted_since(start: Start) -> None:
     """P30: another run is another matter, and one that is asked for something else is left to that."""
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     region.controller = agrees
     plan = plan_of(region)
     (move,) = plan.moves
@@ -160,7 +136,7 @@ def test_task_that_was_restarted_since(start: Start) -> None:
 
 def test_only_such_drains_lift_themselves(start: Start) -> None:
     """P30: one that an operator asked for stays until it is lifted, and none is lifted before its time by a word too early."""
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     region.hear(DrainNodes(EU, Scope(ScopeKind.NODE, ("5",)), "new PDU", 0, by="olga"))
     region.hear(LiftDrain(EU, "d-1"))
     region.hear(
@@ -177,7 +153,7 @@ def test_only_such_drains_lift_themselves(start: Start) -> None:
 @pytest.mark.parametrize("lasts", [-1, DEFRAGMENTATION_SPAN_MAX + 1])
 def test_spans_that_cannot_be(start: Start, lasts: int) -> None:
     """A drain that lifts itself does so within a day."""
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     drain = DrainNodes(EU, Scope(ScopeKind.NODE, ("0",)), "to free nodes", 0, by="olga", lasts=lasts)
     (answer,) = region.store.hear(drain).messages
     assert isinstance(answer, Refused)
@@ -186,7 +162,7 @@ def test_spans_that_cannot_be(start: Start, lasts: int) -> None:
 
 def test_such_drain_is_answered_like_any(start: Start) -> None:
     """With its name, by which it is followed and taken back."""
-    region = a_region(start, SERVICE)
+    region = region_that_runs(start, SERVICE)
     drain = DrainNodes(EU, Scope(ScopeKind.NODE, ("0",)), "to free nodes", 0, by="olga", lasts=seconds(60))
     assert (NodesAnswered("d-1", 1, 1),) == region.store.hear(drain).messages
     assert attempt() in image_of(region).control.all_keys()

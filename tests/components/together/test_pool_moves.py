@@ -1,44 +1,27 @@
 """Nodes in use come into another pool: what is on them is asked, leaves or stays, and the nodes follow in few facts."""
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from core.events.control import NodesClosed, NodesOpened, OperationsBegun, OperationsDone
 from core.events.pools import NodesPooled
-from core.events.region import AttemptEnded, GangStarted, StopOrdered
-from core.messages.control import TaskControlRequest
+from core.events.region import AttemptEnded, StopOrdered
 from core.messages.pools import SetPoolingPolicy, SetPoolsPlan
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import POOL_DRAIN_SPAN
-from core.nouns.operation import Ack, ControlSpec, Outcome
+from core.nouns.operation import Outcome
 from core.nouns.placement import Claim, numbers_in
 from core.nouns.pooling import PoolingPolicy
-from core.nouns.workload import EndCause, Kind
+from core.nouns.workload import EndCause
 from core.pooling.moving import pools_by_node
 from core.rules.disruption_budget import POOLS
 from tests.builders import EU, a_claim
 from tests.components.support.pool_plans import a_plan
-from tests.components.support.region import Region, Start
-
-CONTROLLED = ControlSpec(controller="shards", unavailable_max=1)
-SERVICE = replace(a_claim("w-1", placed={0: 1, 1: 1}, gpus=2, kind=Kind.SERVICE), control=CONTROLLED)
-"""Two tasks of two GPUs, on nodes 0 and 1 of six."""
-
-
-def agrees(request: TaskControlRequest) -> Iterable[Ack]:
-    """To all that is asked."""
-    return [Ack(asked.operation) for asked in request.requests]
+from tests.components.support.region import CONTROLLED, SERVICE, Region, Start, agrees, region_that_runs
 
 
 def a_region(start: Start, *claims: Claim) -> Region:
-    """Six nodes, on which these run, and any number of which may move at once."""
-    region = Region(start)
-    region.wait(seconds(1))
-    for claim in claims:
-        region.grant(claim)
-    region.wait(seconds(1))
-    assert len(claims) == len(region.recorded(GangStarted))
+    """They run, and any number of nodes may move at once."""
+    region = region_that_runs(start, *claims)
     region.hear(SetPoolingPolicy(EU, PoolingPolicy(at_once=1_000), 0, "olga"))
     return region
 
