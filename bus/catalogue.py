@@ -21,6 +21,7 @@ from core.messages import (
     control,
     copies,
     data,
+    dispatch,
     logs,
     moves,
     nodes,
@@ -78,6 +79,10 @@ UNIT = Route("unit")
 """Every unit of the plane."""
 STATUS = Route("status")
 """Units tell their status here: the auditor listens, and operators who look."""
+DISPATCH = Route("dispatch")
+"""Every host hears here in which order it is to decide messages."""
+DISPATCH_OF = Route("dispatch", ("process",))
+"""One host is asked what waits in its mailbox."""
 ALARM = Route("alarm")
 """Violations, for operators' alarms."""
 LOG = Route("log", ("log",))
@@ -183,6 +188,10 @@ ROUTES: dict[type[Message], Route] = {
     tenants.SetRanking: QUEUE,
     tenants.ShowRanking: QUEUE,
     queue.SetPriority: QUEUE,
+    dispatch.SetDispatch: QUEUE,
+    dispatch.ShowDispatchSettings: QUEUE,
+    dispatch.DispatchTold: DISPATCH,
+    dispatch.ShowDispatch: DISPATCH_OF,
     sharing.SetPolicy: QUEUE,
     sharing.SetShares: QUEUE,
     planning.ShowConcern: PLANNER,

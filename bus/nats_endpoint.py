@@ -12,6 +12,7 @@ from bus.errors import AskTimedOut, NobodyListens
 from bus.packing import FORGED, not_ours, pack
 from bus.port import Address, BusCounts, Hear, Subscription
 from core.codec import CodecError, Parcel, decode_parcel, encode
+from core.dispatch.context import NO_CONTEXT, Context
 from core.messages.base import Answer, Message
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 
@@ -71,13 +72,13 @@ class NatsBus:
         self._asks: dict[str, asyncio.Future[Message]] = {}
         self._is_open = True
 
-    def say(self, message: Message, reply_to: str = "") -> str:
+    def say(self, message: Message, reply_to: str = "", context: Context = NO_CONTEXT) -> str:
         """As the port promises. An answer that nobody waits for goes nowhere."""
         is_answer = isinstance(message, Answer)
         subject = reply_to if is_answer else subject_of(self._fleet, message, self.tenant)
         self._said += 1
         identity = f"{self._stem}.{self._said}"
-        data = pack(identity, self.name, message, self.tenant)
+        data = pack(identity, self.name, message, self.tenant, context)
         if not subject:
             return identity
         if not self._is_open:

@@ -2,6 +2,7 @@
 
 from bus.errors import MessageTooLarge
 from core.codec import CodecError, Parcel, encode
+from core.dispatch.context import NO_CONTEXT, Context
 from core.messages.base import Message, Refused
 from core.nouns.limits import MESSAGE_BYTES_MAX
 from core.nouns.reasons import Reason, sentence
@@ -10,9 +11,11 @@ FORGED = "it came under another signature than its own"
 """What is wrong with a message that `is_forged` (bus/catalogue.py)."""
 
 
-def pack(identity: str, sender: str, message: Message, tenant: str = "") -> bytes:
+def pack(
+    identity: str, sender: str, message: Message, tenant: str = "", context: Context = NO_CONTEXT
+) -> bytes:
     """The bytes that cross the bus. Raises MessageTooLarge."""
-    data = encode(Parcel(identity, sender, message, tenant))
+    data = encode(Parcel(identity, sender, message, tenant, context.urgency, context.costs))
     if len(data) > MESSAGE_BYTES_MAX:
         raise MessageTooLarge(str(type(message).__struct_config__.tag), len(data), MESSAGE_BYTES_MAX)
     return data

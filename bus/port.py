@@ -16,6 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from core.codec import Parcel
+from core.dispatch.context import NO_CONTEXT, Context
 from core.messages.base import Message
 from core.nouns.instant import Nanoseconds
 
@@ -69,8 +70,8 @@ class Bus(Protocol):
     tenant: str
     """With whose credentials it says it; empty: with the plane's own."""
 
-    def say(self, message: Message, reply_to: str = "") -> str:
-        """Say one message, to its own subject, or to `reply_to` if it is an answer; returns its id.
+    def say(self, message: Message, reply_to: str = "", context: Context = NO_CONTEXT) -> str:
+        """Say one message, to its own subject, or to `reply_to` if it is an answer; returns its id. The context travels with it.
 
         Raises MessageTooLarge, BadSubject and NotForTenants, before anything is sent.
         """

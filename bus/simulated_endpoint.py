@@ -12,6 +12,7 @@ from bus.faults import Faults
 from bus.packing import pack
 from bus.port import Address, BusCounts, Hear
 from core.codec import Parcel, encode
+from core.dispatch.context import NO_CONTEXT, Context
 from core.messages.base import Answer, Message
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import INBOX_MAX
@@ -83,9 +84,9 @@ class SimulatedBus:
         self._inbox = Ear(self, _inbox(self._stem, tenant), "", None)
         self.hear_through(self._inbox)
 
-    def say(self, message: Message, reply_to: str = "") -> str:
+    def say(self, message: Message, reply_to: str = "", context: Context = NO_CONTEXT) -> str:
         """As the port promises. An answer that nobody waits for goes nowhere."""
-        identity, _ = self._say(message, reply_to)
+        identity, _ = self._say(message, reply_to, context)
         return identity
 
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
@@ -160,14 +161,14 @@ class SimulatedBus:
             self.counts.heard += 1
             answer.set_result(parcel.message)
 
-    def _say(self, message: Message, reply_to: str) -> tuple[str, bool]:
+    def _say(self, message: Message, reply_to: str, context: Context = NO_CONTEXT) -> tuple[str, bool]:
         """The message's id, and whether somebody may have heard it."""
         network = self._network
         is_answer = isinstance(message, Answer)
         subject = reply_to if is_answer else subject_of(network.fleet, message, self.tenant)
         self._said += 1
         identity = f"{self._stem}.{self._said}"
-        data = pack(identity, self.name, message, self.tenant)
+        data = pack(identity, self.name, message, self.tenant, context)
         if not subject:
             return identity, False
         if not self.is_open:

@@ -11,6 +11,7 @@ from typing import Any, Union
 import msgspec
 from msgspec import Struct
 
+from core.dispatch.context import Urgency
 from core.events import EVENTS
 from core.fact import Event
 from core.messages import MESSAGES
@@ -33,6 +34,10 @@ class Parcel(Struct, frozen=True, omit_defaults=True):
     message: Message
     tenant: str = ""
     """With whose credentials it was said, as the server vouches (bus/catalogue.py, `is_forged`); empty: the plane's own."""
+    urgency: Urgency | None = None
+    """What was left for the chain that led to it; None: nothing did, so the class of its type counts."""
+    costs: dict[str, int] = {}
+    """What messages cost from its sender on, by their tags, in nanoseconds (core/dispatch/costs.py)."""
 
 
 _AnyMessage = Union[MESSAGES]  # type: ignore[valid-type]  # built from the registry, which a checker cannot read
@@ -44,6 +49,8 @@ class _WireParcel(Struct, frozen=True):
     sender: str
     message: _AnyMessage
     tenant: str = ""
+    urgency: Urgency | None = None
+    costs: dict[str, int] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

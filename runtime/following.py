@@ -15,6 +15,7 @@ from bus.errors import AskTimedOut, BusError
 from bus.port import Address, Bus
 from core.codec import CodecError, Parcel, begins_with, decode_event_shared, tag_prefixes
 from core.component import Follow, RowsAlone, RowsTold
+from core.dispatch.costs import CostsTold
 from core.fact import Fact, Head, Note
 from core.images import Image
 from core.images.fetch import ImageFetch
@@ -55,6 +56,9 @@ class Listener(Protocol):
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         """The keeper fell silent, or is heard and caught up with."""
+
+    def take_costs(self, sender: str, costs: CostsTold) -> None:
+        """What the keeper told of its costs (core/dispatch/costs.py)."""
 
 
 class FollowCounts:
@@ -119,6 +123,8 @@ class Following:
         """An announcement of the log's keeper."""
         if self._is_diverged:
             return  # Its keeper's silence is what the component hears of it.
+        if parcel.costs:
+            self._listener.take_costs(parcel.sender, parcel.costs)
         message = parcel.message
         head = self._head
         if (

@@ -1,6 +1,6 @@
 """The host: runs one component. It waits, listens, remembers, tells and acts, so that the component need only decide.
 
-One envelope at a time is decided and evolved, to the end. What was decided goes into the log as one durable batch; one
+Followed facts are folded as they come; messages wait in a mailbox (runtime/dispatch/mailbox.py), which says which is decided next. One envelope at a time is decided and evolved, to the end. What was decided goes into the log as one durable batch; one
 append is in flight, and what is decided meanwhile is the next batch. Nothing is told, no answer given and no effect begun
 before every fact evolved until then is durable: whoever hears of it may rely on it.
 
@@ -8,17 +8,18 @@ A failed append stops the component: its memory is ahead of its log, and startin
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Generic
 
 import structlog
-from msgspec import Struct
 
-from bus.catalogue import KEEPER, STATUS
+from bus.catalogue import DISPATCH, KEEPER, STATUS
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import Component, Decision, ImageAdopted, Images, Refollowing, RowKeeper, State
+from core.dispatch.costs import Costs, CostsTold
+from core.dispatch.traits import NOTICE
 from core.events.log import ClockAccepted, LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import Image
@@ -28,52 +29,40 @@ from core.messages.base import (
     LogHeard,
     LogSilent,
     Message,
-    Notice,
     Refused,
     Woken,
 )
-from core.messages.logs import AcceptClock, ClockWord, HeadAnswer
 from core.messages.units import UnitStatus
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
 from core.nouns.limits import (
     FACT_BYTES_MAX,
     HEAD_INTERVAL,
-    INBOX_MAX,
     SETTINGS,
-    TAKEN_AT_ONCE_MAX,
     WOKEN_IN_A_ROW_MAX,
 )
 from core.nouns.reasons import Reason, sentence
 from runtime.clock import Clock
+from runtime.dispatch.lanes import Mail
+from runtime.dispatch.mailbox import Mailbox, hear_of_dispatch
+from runtime.dispatch.turns import Pace, Pacing, Turn
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
-from runtime.keeping.clock_guard import ClockGuard
+from runtime.keeping.kept import Kept
 from runtime.keeping.log_dependencies import cited_by, known_of
-from runtime.keeping.single_keeper import ensure_no_other
+from runtime.keeping.single_keeper import answer_asker, ensure_no_other
 from runtime.purity import check_purity
 from runtime.status.bus_watch import watch_bus
 from runtime.status.put_aside import Suspects
 from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
 from store.errors import LogFull
-from store.port import Log, Row
+from store.port import Row
 
 logger = structlog.get_logger()
 
 _WOKEN = Woken()
-
-
-class Kept(Struct):
-    """What a keeper has beyond a follower."""
-
-    log: Log
-    image: Image
-    fleet: str
-    build: str
-    guard: ClockGuard | None = None
-    """Compares the log's time with the machine's clock; None: nothing does."""
 
 
 class Host(Generic[State]):
@@ -89,8 +78,12 @@ class Host(Generic[State]):
         *,
         decides_twice: bool = False,
         suspects: Suspects | None = None,
+        pace: Pace | None = None,
+        turn: Turn | None = None,
     ) -> None:
-        """`suspects` are the messages on which earlier lives have failed; None: those of this life alone."""
+        """`suspects` are the messages on which earlier lives have failed; None: those of this life alone. With `pace`, decisions take
+        time on the host's clock.
+        """
         assert (component.keeps is not None) == (kept is not None), component.name
         self.component = component
         self.bus = bus
@@ -104,7 +97,11 @@ class Host(Generic[State]):
         self.log = kept.log if kept is not None else None
         self._kept = kept
         self._doer = doer
-        self._teller = Teller(component.name, bus, self.counts, doer)
+        self.costs = Costs(component.hears)
+        self.mailbox = Mailbox(self.costs)
+        self._pacing = Pacing(pace, clock)
+        self._turn = turn or Turn()
+        self._teller = Teller(component.name, bus, self.counts, doer, clock, self.costs)
         self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._refollowing = component if isinstance(component, Refollowing) else None
         self._follows = component.follows
@@ -113,8 +110,8 @@ class Host(Generic[State]):
         self._term = kept.log.head.term + 1 if kept else 0
         self.sequence = kept.log.head.sequence if kept else 0
         """Of the newest fact decided; what is durable may be behind it."""
-        self._inbox: deque[tuple[Parcel, str, Instant] | list[Fact]] = deque()
-        """Messages, each with the address of its answer and the time of its arrival, and facts."""
+        self._facts: list[Fact] = []
+        """Those that came before the component could fold them."""
         self._early: dict[LogName, tuple[Image, int]] = {}
         self._wake = Wake(clock)
         self._hears = frozenset(component.hears)
@@ -153,6 +150,7 @@ class Host(Generic[State]):
     def close(self) -> None:
         """Let go of timers. What was not durable is gone, as it would be with the process."""
         self._wake.close()
+        self._pacing.close()
         self._to_append.close()
         for following in self._followings:
             following.close()
@@ -161,6 +159,8 @@ class Host(Generic[State]):
 
     def hear(self, parcel: Parcel, reply_to: str) -> None:
         """A message for the component."""
+        if parcel.costs:
+            self.costs.hear(parcel.sender, parcel.costs)
         if type(parcel.message) not in self._hears:
             self.counts.unexpected += 1
             logger.warning(
@@ -169,26 +169,15 @@ class Host(Generic[State]):
             return
         self._put(parcel, reply_to)
 
-    def _hear_ask(self, parcel: Parcel, reply_to: str) -> None:
-        """A question whether this log is kept, which it is; or the word for which its keeper waits."""
-        assert self._kept is not None, self.component.name
-        head = self._kept.log.head
-        if isinstance(parcel.message, AcceptClock):
-            is_waited_for = self.guard is not None and self.guard.hear_word()
-            self._wake.ring()
-            self.bus.say(ClockWord(head.log, is_waited_for), reply_to)
-            return
-        self.bus.say(HeadAnswer(head.log, head.log_id, self._term, head.sequence, head.hash), reply_to)
-
     def notice(self, message: Message) -> None:
         """A message of the host's own, or what came of an effect."""
         self._put(Parcel(f"{self.component.name}.n", self.component.name, message), "")
 
     def _put(self, parcel: Parcel, reply_to: str) -> None:
-        if len(self._inbox) >= INBOX_MAX and not isinstance(parcel.message, Notice):
-            self.counts.inbox_lost += 1
+        if self._pacing.puts_off(lambda: self._put(parcel, reply_to)):
             return
-        self._inbox.append((parcel, reply_to, self.clock.now()))
+        if not self.mailbox.put(parcel, reply_to, self.clock.now()):
+            self.counts.inbox_lost += 1
         self._wake.ring()
 
     # Following (Listener).
@@ -208,7 +197,7 @@ class Host(Generic[State]):
             self._wake.ring()
         else:
             # What was taken before belongs to the history before; it is folded first, and the image replaces it.
-            self._inbox.append([self._fact_of(ImageAdopted(log, image, head.sequence, has_rows_alone))])
+            self.take_facts([self._fact_of(ImageAdopted(log, image, head.sequence, has_rows_alone))])
             self.notice(LogHeard(log))
         return True
 
@@ -221,9 +210,10 @@ class Host(Generic[State]):
                 image.fold(fact)
             self._early[log] = (image, facts[-1].sequence)
             return
-        if self._inbox or not self.is_open:
-            self._inbox.append(facts)  # In its turn, behind what arrived before.
-            self._wake.ring()
+        if self._pacing.puts_off(lambda: self.take_facts(facts)):
+            return
+        if not self.is_open:
+            self._facts += facts
             return
         # Facts are only folded, so the coroutine is left asleep unless they make something due before it would wake.
         component, state = self.component, self.state
@@ -238,6 +228,10 @@ class Host(Generic[State]):
         """What is to be known beside the facts just taken."""
         if self.state is not None:
             self.take_facts([self._fact_of(note)])
+
+    def take_costs(self, sender: str, costs: CostsTold) -> None:
+        """What a followed log's keeper told of its costs."""
+        self.costs.hear(sender, costs)
 
     def _fact_of(self, note: Note) -> Fact:
         return Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, note)
@@ -255,8 +249,8 @@ class Host(Generic[State]):
 
     @property
     def waiting(self) -> int:
-        """The number of messages in the inbox."""
-        return len(self._inbox)
+        """The number of messages in the mailbox."""
+        return len(self.mailbox)
 
     # Deciding: one coroutine.
 
@@ -273,8 +267,13 @@ class Host(Generic[State]):
             await self.bus.listen(Address("crew", component.scope[:1]), self.hear)
         if UnitStatus in self._hears:
             await self.bus.listen(Address(STATUS.noun), self.hear)
+        await self.bus.listen(Address(DISPATCH.noun), partial(hear_of_dispatch, self.mailbox, self.bus))
+        await self.bus.listen(
+            Address(DISPATCH.noun, (component.name,)), partial(hear_of_dispatch, self.mailbox, self.bus)
+        )
         if self._kept is not None:
-            await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), self._hear_ask)
+            hear_ask = partial(answer_asker, self._kept, self._term, self.bus, self._wake)
+            await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), hear_ask)
             await self._believe_clock()
             await self._open()
         if self._doer is not None:
@@ -284,11 +283,11 @@ class Host(Generic[State]):
             await self._believe_clock()
             if self.guard is not None and (word := self.guard.take_word()) is not None:
                 self._record_word(word)
-            self._take()
+            await self._take_turn()
             # 4. Let the batch go.
             if self._rows or self._outgoing:
                 self._to_append.ring()
-            if self._inbox:
+            if self.mailbox:
                 await asyncio.sleep(0)  # Let the bus hand over what has come meanwhile.
             else:
                 self._sleeps_until = self._next_due()
@@ -333,34 +332,34 @@ class Host(Generic[State]):
         )
         self.state = self.component.evolve(self.state, fact)
         self.is_open = True
+        self.take_facts(self._facts)
+        self._facts = []
         self._announce([row], head, after_it, b"")
 
     def _refuse_all(self, reason: Reason) -> None:
         """Followed facts and the host's own notices wait; requests are answered that nothing new is accepted."""
-        waiting = list(self._inbox)
-        self._inbox.clear()
-        for item in waiting:
-            if isinstance(item, list) or isinstance(item[0].message, Notice):
-                self._inbox.append(item)
-            elif item[1]:
-                self.bus.say(Refused(reason, sentence(reason)), item[1])
+        for mail in self.mailbox.refuse():
+            if mail.reply_to:
+                self.bus.say(Refused(reason, sentence(reason)), mail.reply_to)
 
     def _next_due(self) -> Instant | None:
         if self._kept is None:
             return self._due
         return earliest(self._due, after(self._told_at, HEAD_INTERVAL))
 
-    def _take(self) -> None:
-        """Decide up to `TAKEN_AT_ONCE_MAX` arrivals, and then whatever is due."""
-        assert self.state is not None
-        component, inbox, now = self.component, self._inbox, self.clock.now()
-        for _ in range(min(len(inbox), TAKEN_AT_ONCE_MAX)):
-            item = inbox.popleft()
-            if isinstance(item, list):
-                for fact in item:
-                    self.state = component.evolve(self.state, fact)
-            else:
-                self._handle(*item, now)
+    async def _take_turn(self) -> None:
+        """Decide what has arrived until the turn is over, and then whatever is due."""
+        mailbox, turn = self.mailbox, self._turn
+        begun = now = self.clock.now()
+        for _ in range(turn.envelopes):
+            mail = mailbox.take(now)
+            if mail is None:
+                break
+            await self._pacing.spend(mail.parcel.message)
+            now = self._handle(mail, now)
+            if now - begun >= turn.span:
+                break
+        self._pacing.end_turn()
         self._wake_component(now)
         self._follow_as_wanted()
         if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
@@ -377,17 +376,20 @@ class Host(Generic[State]):
         for following, follow in zip(self._followings, follows, strict=True):
             following.follow_as(follow)
 
-    def _handle(self, parcel: Parcel, reply_to: str, arrived: Instant, now: Instant) -> None:
-        """Decide a message, or the part whose like has not made the component fail before (runtime/status/put_aside.py)."""
+    def _handle(self, mail: Mail, taken_at: Instant) -> Instant:
+        """Decide a message, or the part whose like has not made the component fail before (runtime/status/put_aside.py). Return when
+        that is done.
+        """
+        parcel, reply_to, now = mail.parcel, mail.reply_to, self.clock.now()
         suspects, message = self.suspects, parcel.message
         handed = None if suspects.is_empty else suspects.hand(message)
         if handed is not None:
             self._teller.put_aside(parcel, reply_to, handed.aside)
             if handed.message is None:
-                return
+                return now
             message = handed.message
         try:
-            waited = Nanoseconds(max(0, now - arrived))
+            waited = Nanoseconds(max(0, taken_at - mail.heard))
             envelope = Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant, waited)
             decision = self._decide(envelope)
         except Exception as error:
@@ -396,7 +398,10 @@ class Host(Generic[State]):
         if handed is not None:
             suspects.handled(parcel.message, handed, decision)
         # Outside of the blame: a bus or a disk that fails is not the message's fault.
-        self._let_go(decision, reply_to)
+        self._let_go(decision, reply_to, "" if mail.traits is NOTICE else mail.sort, mail.deadline)
+        done_at = self.clock.now()
+        self.costs.measured(type(parcel.message), mail.size, done_at - taken_at)
+        return done_at
 
     def _wake_component(self, now: Instant) -> None:
         assert self.state is not None
@@ -423,10 +428,10 @@ class Host(Generic[State]):
             self._evolve(decision, envelope)
         return decision
 
-    def _let_go(self, decision: Decision, reply_to: str) -> None:
+    def _let_go(self, decision: Decision, reply_to: str, sort: str = "", deadline: int = 0) -> None:
         """Tell a decision, once every fact evolved before is durable: at once if there is none."""
         if decision.messages or decision.effects:
-            outgoing = Outgoing(decision.messages, reply_to, decision.effects)
+            outgoing = Outgoing(decision.messages, reply_to, decision.effects, sort, deadline)
             if self._rows or self._is_appending or self._outgoing:
                 self._outgoing.append(outgoing)
             else:

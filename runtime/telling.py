@@ -13,12 +13,15 @@ from bus.errors import BusError
 from bus.port import Bus
 from core.codec import Parcel
 from core.component import Effect
+from core.dispatch.context import LATE_MAX, NO_CONTEXT, Context, Urgency
+from core.dispatch.costs import Costs
 from core.fact import Head
 from core.messages.base import Answer, Message, Refused
 from core.messages.logs import FactsTold, HeadTold, ToldFact
 from core.nouns.instant import Instant
 from core.nouns.limits import TOLD_BYTES_MAX
 from core.nouns.reasons import Reason, sentence
+from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.status.put_aside import Suspect, hold_of
 from store.chain import chain
@@ -52,12 +55,20 @@ class Outgoing(Struct, frozen=True):
     messages: tuple[Message, ...]
     reply_to: str
     effects: tuple[Effect, ...]
+    sort: str = ""
+    """The class of the message that led to it; empty: none did."""
+    deadline: int = 0
+    """When the chain of that message should be over."""
 
 
 class Teller:
     """Tells what one component has decided."""
 
-    def __init__(self, name: str, bus: Bus, counts: HostCounts, doer: Doer | None) -> None:
+    def __init__(
+        self, name: str, bus: Bus, counts: HostCounts, doer: Doer | None, clock: Clock, costs: Costs
+    ) -> None:
+        self._clock = clock
+        self._costs = costs
         self._name = name
         self._bus = bus
         self._counts = counts
@@ -65,12 +76,16 @@ class Teller:
 
     def tell(self, outgoing: Outgoing) -> None:
         """Say the messages of one decision, and begin its effects."""
+        urgency = None
+        if outgoing.sort:
+            left = max(-LATE_MAX, outgoing.deadline - self._clock.now())
+            urgency = Urgency(outgoing.sort, left)
         for message in outgoing.messages:
             self._counts.told += 1
             if not isinstance(message, Answer):
                 if refusal := message.refusal:
                     logger.info("claim_refused", host=self._name, **refusal)
-                self.say(message)
+                self.say(message, urgency=urgency)
             elif outgoing.reply_to:
                 if isinstance(message, Refused):
                     # Nothing is in a log of what was refused: this line is all that is known of it afterwards.
@@ -91,10 +106,12 @@ class Teller:
         for told in parts:
             self.say(told)
 
-    def say(self, message: Message, reply_to: str = "") -> None:
-        """Say one message."""
+    def say(self, message: Message, reply_to: str = "", urgency: Urgency | None = None) -> None:
+        """Say one message, with what its chain has left, and with costs if it is time to tell them."""
+        costs = self._costs.to_tell(type(message), self._clock.now())
+        context = Context(urgency, costs) if costs or urgency is not None else NO_CONTEXT
         try:
-            self._bus.say(message, reply_to)
+            self._bus.say(message, reply_to, context)
         except BusError as error:
             # Too large, or a name that no subject can hold: its hearer will never have it, and waits for nothing.
             self._counts.not_said += 1

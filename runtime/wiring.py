@@ -28,11 +28,13 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import STATUS_INTERVAL
 from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock
+from runtime.dispatch.turns import Pace
 from runtime.effects import Doer
-from runtime.host import Host, Kept
+from runtime.host import Host
 from runtime.host_status import HostStatus
 from runtime.images import check_fleet
 from runtime.keeping.clock_guard import ClockGuard
+from runtime.keeping.kept import Kept
 from runtime.keeping.opening import take_log
 from runtime.reader import Reader
 from runtime.status.put_aside import Suspects
@@ -184,6 +186,8 @@ class Surroundings(Struct):
     """Losses of what serves beside the unit, which the unit's status tells with its own."""
     life_line: Beats | None = None
     """Beats in the unit's event loop; None: nothing does."""
+    pace: Pace | None = None
+    """How long decisions take, which only a simulated world says; None: as long as they take."""
     decides_twice: bool = False
     """Whether every decision is taken twice and compared, memos emptied in between: purity, tested."""
 
@@ -311,4 +315,5 @@ def _host(
         around.doer,
         decides_twice=around.decides_twice,
         suspects=around.suspects,
+        pace=around.pace,
     )

@@ -15,12 +15,14 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.dispatch.settings import problems_of_settings
 from runtime.fleet_file import Name
 from runtime.wiring import Plan, units_of
 from runtime.yaml_tree import Fields, Listing, Place, Problem, Tree, read_yaml
 from scenarios.check import Check
 from scenarios.controller import Controller
 from scenarios.fault import Fault
+from scenarios.schema.dispatch import DispatchSpec
 from scenarios.schema.expectations import Expectation, read_expectation
 from scenarios.schema.fleet import FleetSpec, plan_of, read_fleet, regions_of
 from scenarios.schema.history import HistoryError, read_history
@@ -114,6 +116,8 @@ class ScenarioSpec(Struct, frozen=True):
     """By which rules the queue ranks, if not by its own."""
     preemption: PreemptionSpec | None = None
     """How regions choose whom they push out, if not by their own rules."""
+    dispatch: DispatchSpec = DispatchSpec()
+    """In which order hosts decide messages, and how long that takes in simulation."""
     checks: tuple[Check, ...] = ()
     calm: CalmSpec = CalmSpec(CALM_MINUTES)
     expectations: tuple[Expectation, ...] = ()
@@ -245,6 +249,7 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
         "tenants": tenants,
         "ranking": _struct(given, "ranking", RankingSpec, errors),
         "preemption": _struct(given, "preemption", PreemptionSpec, errors),
+        "dispatch": _dispatch(given, errors),
     }
     if errors or fleet is None:
         raise FieldErrors(errors)
@@ -267,6 +272,13 @@ def _struct(given: Any, name: str, kind: type[S], errors: list[FieldError]) -> S
     return None if found is None else tried(errors, lambda: read_struct(kind, found, (name,)))
 
 
+def _dispatch(given: dict[str, Any], errors: list[FieldError]) -> DispatchSpec:
+    """As the queue would check it."""
+    spec = _struct(given, "dispatch", DispatchSpec, errors) or DispatchSpec()
+    errors += [FieldError(("dispatch",), problem) for problem in problems_of_settings(spec.settings)]
+    return spec
+
+
 def scenario_written(spec: ScenarioSpec) -> str:
     """The scenario as a file; `parse_scenario` reads the same from it."""
     every = all_checks()
@@ -281,6 +293,7 @@ def scenario_written(spec: ScenarioSpec) -> str:
         "tenants": msgspec.to_builtins(spec.tenants),
         "ranking": msgspec.to_builtins(spec.ranking),
         "preemption": msgspec.to_builtins(spec.preemption),
+        "dispatch": msgspec.to_builtins(spec.dispatch),
         "checks": [] if spec.checks == every else [written(part) for part in spec.checks],
         "calm": msgspec.to_builtins(spec.calm),
         "expectations": [str(expectation) for expectation in spec.expectations],

@@ -45,6 +45,7 @@ from components.job_queue.regions import (
     note_bus,
     note_silence,
 )
+from components.job_queue.requests import dispatch
 from components.job_queue.requests.datasets import HEARD_OF_DATA, DataRecords
 from components.job_queue.requests.sharing import HEARD_OF_SHARING, SharingRecords
 from components.job_queue.requests.start_queries import HEARD_OF_STARTS
@@ -122,8 +123,7 @@ OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChang
 class JobQueue:
     """The keeper of the log `global`."""
 
-    name = "queue"
-    noun = "queue"
+    name = noun = "queue"
     scope: tuple[str, ...] = ()
     keeps = GLOBAL_LOG
     hears: tuple[type[Message], ...] = (
@@ -135,6 +135,7 @@ class JobQueue:
         *HEARD_OF_REGIONS,
         *HEARD_OF_MOVES,
         *HEARD_OF_SHARING,
+        *dispatch.HEARD_OF_DISPATCH,
         BusLost,
         BusBack,
         Bid,
@@ -159,6 +160,7 @@ class JobQueue:
             **RegionAnswers(self._moving).deciders,
             **RegionRecords().deciders,
             **SharingRecords().deciders,
+            **dispatch.DispatchRecords().deciders,
             **self._moving.deciders,
         }
 
@@ -204,6 +206,7 @@ class JobQueue:
             state.data.look_at,
             state.data.reads_at,
             sweep_due(state),
+            state.dispatch_at,
         )
 
     def decide(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -247,6 +250,7 @@ class JobQueue:
             self._evolve_note(state, fact)
             state.data.note(fact)
         follow_walk(state, fact)
+        dispatch.index_dispatch(state, fact)
         return state
 
     def _index(self, state: QueueState, fact: Fact) -> None:
@@ -427,6 +431,7 @@ class JobQueue:
             note_refusals,
             order_copies,
             note_waiting_reads,
+            dispatch.tell_dispatch,
         ):
             decision = work(state, now)
             if decision is not NOTHING:

@@ -5,6 +5,7 @@ from core.events import (
     control,
     copies,
     data,
+    dispatch,
     log,
     moves,
     pools,
@@ -33,4 +34,5 @@ EVENTS: tuple[type[Event], ...] = (
     *prices.EVENTS,
     *starts.EVENTS,
     *sharing.EVENTS,
+    *dispatch.EVENTS,
 )

@@ -30,6 +30,7 @@ from core.images.copies import Copies
 from core.images.data_settings import DataSettings
 from core.images.datasets import Datasets
 from core.images.demand import Demand
+from core.images.dispatch import Dispatch
 from core.images.history import History
 from core.images.packing import packed, shared, unpacked
 from core.images.queue_reservations import StartPromises
@@ -432,6 +433,8 @@ class GlobalImage(Image):
     """The plan for data, and the copies under way."""
     readings: Readings
     """Which datasets are read together, with how many GPUs, and what of that waits."""
+    dispatch: Dispatch
+    """In which order hosts decide messages."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -23,9 +23,8 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.images.region import Hardware
-from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import GLOBAL_LOG, LogName, WorkerName
+from core.images.dispatch import Dispatch
+from core.nouns.ids import GLOBAL_LOG, LogName
 
 UNSAID = ""
 """What builds before version 1 said of their snapshots. They may be of version 1 or older, which their content tells."""
@@ -118,16 +117,9 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_6(log: LogName, old: OldSections) -> dict[str, Any] | None:
-    """The hardware of a region tells of each run of nodes what one has, and whether the run is in a shared pool: as its workers joined."""
-    if log == GLOBAL_LOG:
-        return {}
-    groups = [
-        group for row in old.read("capacity")["workers"].values() for group in row["inventory"]["groups"]
-    ]
-    hardware = Hardware()
-    hardware.add(Inventory(WorkerName(""), tuple(msgspec.convert(group, NodeGroup) for group in groups)))
-    return {"hardware": msgspec.to_builtins(hardware)}
+def _version_7(log: LogName, _: OldSections) -> dict[str, Any] | None:
+    """The queue knows in which order hosts decide messages, which no older fact tells."""
+    return {"dispatch": msgspec.to_builtins(Dispatch())} if log == GLOBAL_LOG else {}
 
 
 VERSIONS = Versions(
@@ -138,10 +130,8 @@ VERSIONS = Versions(
         "78ddbff62ff5221e",
         "2fac062ca5d293c0",
         "8d08a2cffc4190ff",
+        "23b43b9efe8f8d22",
     ),
-    step=Step(
-        _version_6,
-        frozenset({"into_rack", "pool", "policy", "plan", "planned_at", "is_applied", "needs", "survives"}),
-    ),
+    step=Step(_version_7, frozenset({"dispatch"})),
 )
 """Those of this build."""

@@ -24,9 +24,17 @@ TOLD_BYTES_MAX = 256 * 1024
 
 # Hosts.
 INBOX_MAX = 65_536
-"""Messages waiting at one host. Beyond it the oldest sender is not blocked: the message is lost and counted, as on any bus."""
-TAKEN_AT_ONCE_MAX = 512
-"""Envelopes that a host decides before it lets the batch go."""
+"""Messages waiting at one host. Beyond it no sender is blocked: the newest of the least urgent class, of the sender that has most there,
+is lost and counted, as on any bus."""
+TURN_ENVELOPES_MAX = 512
+"""Envelopes that a host decides before it lets the batch go, reads the bus and looks at what is due."""
+TURN_SPAN: Nanoseconds = seconds(0.002)
+"""The same in time: a message on the bus is not seen before."""
+SYSTEM_RATE_MAX = 2_000
+"""Messages of the class `system` in a second that come before all others, at one host; what is beyond is `interactive`. A host decides
+some 10,000 messages in a second, so a flood of them leaves four fifths of it to others."""
+DISPATCH_INTERVAL: Nanoseconds = seconds(5)
+"""In which the queue tells all hosts what operators set of dispatch."""
 WOKEN_IN_A_ROW_MAX = 10_000
 """Times that a host may be due at one instant; more means that `due` does not see what `decide` changed."""
 

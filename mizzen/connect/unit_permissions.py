@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from bus.catalogue import (
     ALARM,
     CREW,
+    DISPATCH,
     KEEPER,
     LOG,
     OUTPUT,
@@ -32,6 +33,7 @@ from core.messages import (
     control,
     copies,
     data,
+    dispatch,
     logs,
     moves,
     nodes,
@@ -73,6 +75,7 @@ SAYS: Mapping[str, Types] = {
         broker.StopAttempt,
         broker.WithdrawAward,
         control.ChangeAttempt,
+        dispatch.DispatchTold,
         reserved_starts.ReserveStart,
     ),
     "placement_store": (agents.ClaimAnswered, control.RevisionAnswered, workers.JoinRefused),
@@ -149,6 +152,9 @@ OPERATORS_SAY: Types = (
     data.SetLink,
     data.SetStorage,
     data.ShowDataSettings,
+    dispatch.SetDispatch,
+    dispatch.ShowDispatch,
+    dispatch.ShowDispatchSettings,
     logs.AcceptClock,
     logs.FetchImage,
     logs.ReadAbout,
@@ -214,7 +220,12 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
     build = ROLES[unit.role]
     assert build is not None, unit
     component = build(plan, unit)
-    hears = [Address(component.noun, component.scope), Address(UNIT.noun)]
+    hears = [
+        Address(component.noun, component.scope),
+        Address(UNIT.noun),
+        Address(DISPATCH.noun),
+        Address(DISPATCH.noun, (component.name,)),
+    ]
     if unit.role in ("allocation_agent", "worker"):
         hears.append(Address(CREW.noun, (unit.region,)))
     if unit.role == "worker":
@@ -229,9 +240,7 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
         says += _about(fleet, KEEPERS_SAY, (component.keeps,))
     known = {"region": unit.region} if unit.region else {}
     says += [subjects_said(fleet, kind, known) for kind in SAYS[unit.role]]
-    # Followers that no message of others asks for an answer would have no use for it.
-    answers = component.keeps is not None or unit.role in ("auditor", "planner", "task_control", "worker")
-    return _permissions(fleet, user_of(unit), hears, says, answers=answers)
+    return _permissions(fleet, user_of(unit), hears, says, answers=True)
 
 
 def permissions_of_operator(plan: Plan) -> Permissions:

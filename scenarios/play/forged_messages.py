@@ -18,7 +18,7 @@ from core.messages.logs import AskHead, FetchImage, ReadAbout, ReadLog
 from core.messages.output import ReadOutput
 from core.messages.queue import ExplainWorkload, ListWorkloads, ShowWorkload
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
-from runtime.wiring import Unit, log_kept_by
+from runtime.wiring import Unit, bus_name_of, log_kept_by
 
 Some = TypeVar("Some", bound=Message)
 
@@ -54,6 +54,7 @@ def names_of(units: Sequence[Unit], workloads: Sequence[WorkloadId]) -> Names:
         "agent": [unit.member for unit in units if unit.role == "allocation_agent"],
         "log": [log_kept_by(unit) or GLOBAL_LOG for unit in units],
         "workload": [*workloads, NOBODY],
+        "process": [bus_name_of(unit) for unit in units],
         "tenant": ["apps", "others"],
         "controller": ["control", "nobody"],
     }

@@ -12,6 +12,7 @@ from core.images.fetch import ImageFetch
 from core.messages.base import Message, Refused
 from core.messages.control import OperateTasks
 from core.messages.data import DatasetAnswered, DatasetsListed, ListDatasets, SetDataset
+from core.messages.dispatch import DispatchAnswered, SetDispatch, ShowDispatchSettings
 from core.messages.nodes import (
     CancelMaintenance,
     DrainNodes,
@@ -36,6 +37,7 @@ from core.messages.tenants import (
     TenantsListed,
 )
 from core.nouns.defragmentation import Freeing, Plan
+from core.nouns.dispatch import DispatchSettings
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, DatasetName, LogName, RegionName, TenantName, region_log
 from core.nouns.instant import Instant, seconds
 from core.nouns.limits import NAME_LENGTH_MAX
@@ -309,6 +311,19 @@ class Operators:
             if answer.reason != Reason.SUPERSEDED:
                 return f"the rules were not set: {answer}"
         return "the rules were not set: somebody else was always quicker"
+
+    async def dispatch_by(self, settings: DispatchSettings) -> str:
+        """Decide messages in this order from now on. Returns why that was refused; empty: it was not."""
+        for _ in range(TRIES_MAX):
+            shown = await self._users.insist(ShowDispatchSettings())
+            assert isinstance(shown, DispatchAnswered), shown
+            answer = await self._users.insist(SetDispatch(settings, shown.revision, OPERATOR))
+            if isinstance(answer, DispatchAnswered):
+                return ""
+            assert isinstance(answer, Refused), answer
+            if answer.reason != Reason.SUPERSEDED:
+                return f"the order of messages was not set: {answer}"
+        return "the order of messages was not set: somebody else was always quicker"
 
     async def share_by(self, settings: SharingSettings) -> str:
         """Divide shared pools by these settings from now on. Returns why that was refused; empty: it was not."""

@@ -20,6 +20,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from core.nouns.dispatch import DispatchSettings
 from core.nouns.ids import RegionName, ShareKey, TenantName
 from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
@@ -103,6 +104,9 @@ class Run:
         with self.unless_failed():
             if self.spec.ranking is not None:
                 refused = await operators.rank_by(self.spec.ranking.settings)
+                self.outcome.problems += [refused] * bool(refused)
+            if self.spec.dispatch.settings != DispatchSettings():
+                refused = await operators.dispatch_by(self.spec.dispatch.settings)
                 self.outcome.problems += [refused] * bool(refused)
             if self.spec.fleet.shared is not None:
                 refused = await operators.share_by(self.spec.fleet.shared.settings)

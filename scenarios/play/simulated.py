@@ -14,7 +14,9 @@ from scenarios.worlds.simulated.world import START, SimulatedWorld
 def simulated_run(spec: ScenarioSpec, seed: int, loop: VirtualLoop, *, decides_twice: bool = False) -> Run:
     """A run that has not begun: for whoever wants to look into it while it plays."""
     witness = Witness(spec.plan)
-    world = SimulatedWorld(spec.plan, seed, loop, witness=witness, decides_twice=decides_twice)
+    world = SimulatedWorld(
+        spec.plan, seed, loop, witness=witness, decides_twice=decides_twice, pace=spec.dispatch.pace
+    )
     if spec.history:
         for log, disk in read_history(HISTORIES / spec.history).items():
             world.store.put(log, disk)

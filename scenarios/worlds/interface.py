@@ -274,6 +274,10 @@ class World(Misfortune, ABC):
         """What ran twice, or on devices that are not there, or still runs, as far as the world can see that."""
         return []
 
+    def mail_problems(self) -> list[str]:
+        """What mailboxes took out of order, or let wait too long, as far as the world can see that."""
+        return []
+
     def overhear(self, kinds: Sequence[type[Message]], overhear: Callable[[str, Message], None]) -> None:
         """Be told of every such message by whom it is said, before it is on its way, where the world can see that."""
 

@@ -29,6 +29,7 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
+from core.events.dispatch import DispatchSet
 from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsApplied, PoolsPlanned
@@ -76,6 +77,7 @@ from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, 
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
 from core.nouns.agents import AgentSettings
+from core.nouns.dispatch import DispatchSettings, Target
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
     GLOBAL_LOG,
@@ -520,6 +522,19 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     ),
     (GLOBAL_LOG, WorkloadSubmitted(POOLED, 6, _SHARED, "ada", "pooled")),
     (GLOBAL_LOG, SharesSet(_TARGETS, True, "makespan", 1)),
+    (
+        GLOBAL_LOG,
+        DispatchSet(
+            DispatchSettings(
+                "edf",
+                {"query": Target(Nanoseconds(2 * SECOND), Nanoseconds(9 * SECOND))},
+                Nanoseconds(1_000_000),
+                50,
+            ),
+            1,
+            "olga",
+        ),
+    ),
     (GLOBAL_LOG, SpeedMeasured("model x8 in 1 of nlp", "H100", 2_500_000)),
     (GLOBAL_LOG, PicksAdded((_COLUMN,), {POOLED: 0})),
     (GLOBAL_LOG, RoundBegun(30_000_000, (_COLUMN,), {POOLED: 0}, (POOLED,), Nanoseconds(10 * SECOND))),

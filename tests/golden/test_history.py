@@ -12,6 +12,7 @@ from core.events import (
     control,
     copies,
     data,
+    dispatch,
     moves,
     pools,
     prices,
@@ -59,6 +60,7 @@ SINCE = {
         *moves.EVENTS,
         *starts.EVENTS,
         *sharing.EVENTS,
+        *dispatch.EVENTS,
         *NEW,
     }
 }

@@ -18,8 +18,9 @@ from core.images import GlobalImage, RegionImage
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName
 from core.nouns.instant import Instant
 from core.nouns.workload import WorkloadSpec
-from runtime.host import Host, Kept
+from runtime.host import Host
 from runtime.images import load_image
+from runtime.keeping.kept import Kept
 from runtime.reader import Reader
 from store.rows import facts_of, row_of
 from tests.builders import EU, EU_LOG, attempt, opened, submitted

@@ -18,7 +18,7 @@ READ_AND_STEER = (
     "queue", "show", "explain", "logs", "cancel", "hold", "priority", "release", "requeue", "preempt", "preemption", "nodes", "log", "replay", "state",
     "report",
     "tasks", "restart", "move", "update", "resize", "controllers",
-    "drain", "undrain", "maintain", "pools", "prices", "tenants", "quota", "data", "region",
+    "drain", "undrain", "maintain", "pools", "dispatch", "prices", "tenants", "quota", "data", "region",
 )  # fmt: skip
 DEAR = {"nats", "numpy", "structlog", "aiosqlite", "yaml", "rich.live", "core.codec", "runtime.wiring"}
 """What only some commands need, and none to show its help."""

@@ -35,8 +35,9 @@ from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after,
 from core.nouns.workload import EndCause
 from runtime.clock import EPOCH, Clock
 from runtime.effects import Doer
-from runtime.host import Host, Kept
+from runtime.host import Host
 from runtime.images import load_image
+from runtime.keeping.kept import Kept
 from runtime.reader import Reader
 from runtime.status.put_aside import Suspects
 from runtime.virtual_loop import VirtualLoop, run_virtual

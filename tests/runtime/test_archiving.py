@@ -20,8 +20,9 @@ from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import SNAPSHOT_FACTS, SNAPSHOT_INTERVAL
 from runtime.archiving.archiver import Archiver
 from runtime.clock import Clock, wall_now
-from runtime.host import Host, Kept
+from runtime.host import Host
 from runtime.host_status import HostStatus
+from runtime.keeping.kept import Kept
 from runtime.keeping.opening import take_log
 from runtime.reader import Reader
 from runtime.status.unit_status import COUNTS

@@ -9,8 +9,9 @@ from core.messages.base import Envelope
 from core.messages.queue import Acknowledged, ShowWorkload
 from core.nouns.ids import GLOBAL_LOG
 from runtime.errors import BrokenInvariant
-from runtime.host import Host, Kept
+from runtime.host import Host
 from runtime.images import load_image
+from runtime.keeping.kept import Kept
 from tests.runtime.aids import (
     FLEET,
     Counter,

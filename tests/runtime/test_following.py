@@ -22,8 +22,9 @@ from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import FOLLOW_LAG_MIN, HEAD_SILENCE_MAX, IMAGE_PAGE_BYTES, READ_FACTS_MAX
 from runtime.errors import OlderCopy
 from runtime.following import FollowCounts
-from runtime.host import Host, Kept
+from runtime.host import Host
 from runtime.images import load_image
+from runtime.keeping.kept import Kept
 from store.memory import MemoryStore
 from store.port import Row
 from tests.runtime.aids import (

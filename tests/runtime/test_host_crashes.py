@@ -7,6 +7,7 @@ import pytest
 from bus.port import Address, Bus, BusCounts, Hear, Subscription
 from core.codec import Parcel
 from core.component import Decision, Effect
+from core.dispatch.context import NO_CONTEXT, Context
 from core.fact import Fact, Head
 from core.messages.base import Envelope, Message
 from core.messages.broker import StopAttempt
@@ -113,10 +114,10 @@ class PerilousBus:
         self._bus = bus
         self._peril = peril
 
-    def say(self, message: Message, reply_to: str = "") -> str:
+    def say(self, message: Message, reply_to: str = "", context: Context = NO_CONTEXT) -> str:
         word = type(message).__name__
         self._peril.step(f"before saying {word}")
-        said = self._bus.say(message, reply_to)
+        said = self._bus.say(message, reply_to, context)
         self._peril.step(f"after saying {word}")
         return said
 

@@ -133,7 +133,7 @@ ERRORS = {
         f"there are {', '.join(sorted(FIGURES))}"
     ),
     ("survives:", "weather: fine\nsurvives:"): (
-        "2:1: weather: there is no field `weather`; there are calm, checks, controllers, expectations, faults, fleet, history, "
+        "2:1: weather: there is no field `weather`; there are calm, checks, controllers, dispatch, expectations, faults, fleet, history, "
         "jobs, name, preemption, ranking, survives, tenants, variant, workload"
     ),
     ("role: worker", "rle: worker"): (
@@ -293,7 +293,7 @@ ERRORS = {
     ("name: an_hour", "name: 7"): "1:1: name: it must be a text, not a whole number; in quotes it is a text",
     ("name: an_hour", "name: 2026-13-45"): "1:1: name: 2026-13-45 is no value: month must be in 1..12",
     ("name: an_hour", "name: an_hour\non: 3"): (
-        "2:1: on: there is no field `on`; there are calm, checks, controllers, expectations, faults, fleet, history, jobs, name, "
+        "2:1: on: there is no field `on`; there are calm, checks, controllers, dispatch, expectations, faults, fleet, history, jobs, name, "
         "preemption, ranking, survives, tenants, variant, workload"
     ),
     ("role: worker", "no: worker"): (

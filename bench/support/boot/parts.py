@@ -21,6 +21,7 @@ from bus.nats import NatsConnection
 from bus.port import Bus
 from components import AllocationAgent, Auditor, JobQueue, Planner, RegionBroker, TaskControl
 from core.component import Component, Follow
+from core.dispatch.costs import CostsTold
 from core.fact import Fact, Head, Note
 from core.images import Image, empty_image
 from core.images.versions import VERSIONS
@@ -190,6 +191,9 @@ class Listener:
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         pass
+
+    def take_costs(self, sender: str, costs: CostsTold) -> None:
+        """Costs are not measured here."""
 
     def _look(self, sequence: int) -> None:
         self.sequence = sequence

@@ -209,6 +209,10 @@ class CopyArrived(Note, frozen=True):
     workload: WorkloadId
 
 
+class DispatchSaid(Note, frozen=True):
+    """All hosts were told in which order they are to decide messages."""
+
+
 class Swept(Note, frozen=True):
     """Ended workloads were swept; those in `blocked`, which a region still remembers, are looked at again later."""
 
@@ -248,6 +252,8 @@ class QueueState:
         self.ledger = QuotaLedger()
         self.fleet: tuple[str, ...] = ()
         """GPU types of the known regions, sorted."""
+        self.dispatch_at: Instant | None = at
+        """When hosts are told next in which order they are to decide messages; None: operators have set nothing."""
         self.to_reclassify: dict[TenantName, bool] = {}
         """Tenants with awards to check for another quota class; True: even if `may_stand_otherwise` is false."""
         self.recharge: dict[WorkloadId, None] = {}

@@ -4,6 +4,7 @@ from bus.errors import BusError
 from bus.nats import NatsConnection
 from bus.port import Address, Bus, BusCounts, Hear, Subscription
 from core.codec import Parcel
+from core.dispatch.context import NO_CONTEXT, Context
 from core.messages.base import Message
 from core.nouns.instant import Nanoseconds
 
@@ -22,9 +23,9 @@ class LateBus:
         self._bus = connection.endpoint(self.name)
         self.counts = self._bus.counts
 
-    def say(self, message: Message, reply_to: str = "") -> str:
+    def say(self, message: Message, reply_to: str = "", context: Context = NO_CONTEXT) -> str:
         """As bus/port.py promises."""
-        return self._there().say(message, reply_to)
+        return self._there().say(message, reply_to, context)
 
     def pass_on_dead(self, parcel: Parcel) -> None:
         """As bus/port.py promises."""

@@ -19,6 +19,8 @@ from runtime.data.emulated_world import DataWorld
 from runtime.errors import HostError
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
+from runtime.dispatch.turns import Pace
+from scenarios.accounting.mail_watch import MailWatch
 from scenarios.worlds.interface import WRITE_SECONDS_MAX, Disturbance, Link, Misfortune
 from scenarios.worlds.malformed_bytes import spoiled
 from scenarios.worlds.nodes import TroubledNodes
@@ -43,6 +45,8 @@ class SimulatedDeeds(Misfortune, ABC):
 
     loop: VirtualLoop
     network: SimulatedNetwork
+    pace: Pace | None
+    mail: list[MailWatch]
     store: Disks
     data: DataWorld
     all: list[SimulatedUnit]
@@ -309,6 +313,7 @@ class _Elsewhere:
         self.data = world.data
         self.seed = world.seed
         self.decides_twice = False
+        self.pace, self.mail = world.pace, world.mail
         self.store = disks
         self.new_log_id = world.new_log_id
         self.now: Callable[[], float] = world.loop.time

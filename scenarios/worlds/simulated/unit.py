@@ -18,12 +18,14 @@ from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock
 from runtime.data.emulated import EmulatedData
 from runtime.data.emulated_world import DataWorld
+from runtime.dispatch.turns import Pace
 from runtime.errors import BrokenInvariant, HostError
 from runtime.status.put_aside import Suspects
 from runtime.status.unit_status import Identity
 from runtime.status.violation_file import ViolationFile
 from runtime.virtual_loop import OWNER, VirtualLoop
 from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
+from scenarios.accounting.mail_watch import MailWatch
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.overlapping import Lasting
 from scenarios.worlds.simulated.solver import SimulatedSolver
@@ -47,6 +49,8 @@ class Surrounding(Protocol):
     network: SimulatedNetwork
     data: DataWorld
     decides_twice: bool
+    pace: Pace | None
+    mail: list[MailWatch]
     seed: int
 
     @property
@@ -161,12 +165,15 @@ class SimulatedUnit:
             status_interval=STATUS_INTERVAL,
             suspects=self.suspects,
             decides_twice=world.decides_twice,
+            pace=world.pace,
         )
         opened = await open_unit(world.plan, self.unit, around)
         if self._life != life:
             await opened.close()  # It was killed while it started.
             return
         self.open = opened
+        if opened.host is not None:
+            world.mail.append(MailWatch(self.bus_name, opened.host.mailbox))
         self.last_death = ""
         for name, task in opened.tasks():
             started = world.loop.create_task(task, name=name, context=self._context.copy())

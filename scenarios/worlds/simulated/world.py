@@ -16,9 +16,11 @@ from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
 from runtime.data.emulated_world import DataWorld, EmulatedDisk
+from runtime.dispatch.turns import Pace
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Plan, Unit, units_of
+from scenarios.accounting.mail_watch import MailWatch
 from scenarios.accounting.witness import Witness
 from scenarios.schema.outcome import Outcome
 from scenarios.worlds.interface import World
@@ -49,8 +51,13 @@ class SimulatedWorld(SimulatedDeeds, World):
         *,
         witness: Witness | None = None,
         decides_twice: bool = False,
+        pace: Pace | None = None,
     ) -> None:
+        """`pace` says how long decisions take; None: no time."""
         super().__init__(loop, seed)
+        self.pace = pace
+        self.mail: list[MailWatch] = []
+        """Of each life of each host."""
         self.plan = plan
         self.loop = loop
         self.decides_twice = decides_twice
@@ -175,6 +182,10 @@ class SimulatedWorld(SimulatedDeeds, World):
             if share.is_live
         ]
         return self.physics.problems + running
+
+    def mail_problems(self) -> list[str]:
+        """Of all mailboxes that there were."""
+        return [problem for watch in self.mail for problem in watch.problems]
 
     def overhear(self, kinds: Sequence[type[Message]], overhear: Callable[[str, Message], None]) -> None:
         """Every one of them."""

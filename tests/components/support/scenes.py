@@ -37,6 +37,7 @@ from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
 from core.messages.data import ListDatasets, SetDataset
+from core.messages.dispatch import SetDispatch, ShowDispatchSettings
 from core.messages.moves import MoveWorkload
 from core.messages.nodes import PlanMaintenance
 from core.messages.planning import ShowConcern
@@ -78,6 +79,7 @@ from core.messages.workers import (
     WorkerInventory,
 )
 from core.nouns.agents import AgentSettings, Turn
+from core.nouns.dispatch import DispatchSettings
 from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
@@ -196,6 +198,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ListRegions())
     machine.hear(SetRanking(RankingSettings(counts_borrowed=True), 0))
     machine.hear(ShowRanking())
+    machine.hear(SetDispatch(DispatchSettings("edf"), 0))
+    machine.hear(ShowDispatchSettings())
     machine.hear(SetPriority(WorkloadId("w-1"), 0, 1))
     machine.hear(ListStarts())
     machine.hear(TestSubmission(a_spec(), "ada"))

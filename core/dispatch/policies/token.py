@@ -1,0 +1,32 @@
+"""Least laxity first, with a rate for each tenant: what a tenant asks beyond it is `bulk`, and so is what follows from that.
+
+source    Cameo (NSDI'21): token fair share. A tenant's tokens come evenly, and what has none runs at the lowest priority
+"""
+
+from core.dispatch.policies.llf import LeastLaxityFirst
+from core.nouns.dispatch import DispatchSettings
+from core.nouns.instant import SECOND, Instant
+
+TENANTS_MAX = 4096
+"""Tenants whose tokens are counted; those with all of theirs are forgotten first."""
+
+
+class Token(LeastLaxityFirst):
+    """A bucket of a second's tokens for each tenant."""
+
+    def __init__(self, settings: DispatchSettings) -> None:
+        """As operators set it: so many requests of one tenant in a second."""
+        self._span = SECOND // settings.rate
+        """Nanoseconds in which one token comes."""
+        self._full_at: dict[str, int] = {}
+        """By tenant, when the bucket is full again."""
+
+    def is_within_rate(self, tenant: str, now: Instant) -> bool:
+        """Take a token, if there is one."""
+        full_at = max(self._full_at.get(tenant, 0), now)
+        if full_at + self._span > now + SECOND:
+            return False
+        if len(self._full_at) >= TENANTS_MAX:
+            self._full_at = {one: then for one, then in self._full_at.items() if then > now}
+        self._full_at[tenant] = full_at + self._span
+        return True

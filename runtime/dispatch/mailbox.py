@@ -1,0 +1,339 @@
+"""The messages that wait at one host, in the order in which they are decided.
+
+Two levels: lanes, one for each sender and order key, in a heap; and messages within a lane, first in, first out. A lane is ranked by its
+most urgent message, so a later urgent one lends its urgency to those before it. The policy ranks (core/dispatch/policies/), the mailbox
+only sorts, and ties fall by arrival:
+
+1. lanes with a message of the class `system`
+2. the lane of the message that has longest waited its class's `max_wait`
+3. the lane last taken from, until the quantum is over
+4. the lane of the lowest rank
+
+Bound: once a message has waited `max_wait`, only `system`, messages that reached their own `max_wait` before it, and those before it in
+its lane are decided first.
+
+A mailbox in which one message waits keeps no lanes at all. A full one loses the newest message of the least urgent class, of the sender
+that has most of the class.
+
+source    Cameo (NSDI'21): the two-level queue of the Cameo scheduler
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Protocol
+
+from bus.port import Bus
+from core.codec import Parcel
+from core.dispatch.context import is_believed
+from core.dispatch.costs import Costs
+from core.dispatch.policies import POLICIES
+from core.dispatch.policy import Policy
+from core.dispatch.traits import NOTICE, TRAITS, Traits, possible_classes
+from core.messages.base import Message, Notice
+from core.messages.dispatch import ClassWaits, DispatchShown, DispatchTold, ShowDispatch
+from core.nouns.dispatch import LEAST_URGENT_FIRST, DispatchSettings, UrgencyClass
+from core.nouns.instant import SECOND, Instant
+from core.nouns.limits import INBOX_MAX, SYSTEM_RATE_MAX
+from runtime.dispatch.lanes import SPARE, Lane, LaneKey, Mail, OfClass, Order
+
+_NEVER = Instant(1 << 63)
+
+
+class Watch(Protocol):
+    """Who is told of all that a mailbox does: tests, and the checks of simulated planes."""
+
+    def put(self, mail: Mail, now: Instant) -> None:
+        """A message has arrived."""
+
+    def taken(self, mail: Mail, now: Instant) -> None:
+        """It is decided now."""
+
+    def lost(self, mail: Mail) -> None:
+        """It did not fit, or is refused."""
+
+
+class Mailbox:
+    """All that waits at one host."""
+
+    def __init__(
+        self, costs: Costs, settings: DispatchSettings | None = None, *, room: int = INBOX_MAX
+    ) -> None:
+        """`room` is the number of messages that may wait."""
+        self.revision = 0
+        """Of the settings; 0: the default ones."""
+        self.settings = settings or DispatchSettings()
+        self.watch: Watch | None = None
+        self._costs = costs
+        self._room = room
+        self._policy: Policy = POLICIES[self.settings.policy](self.settings)
+        self._possible = possible_classes()
+        self._count = 0
+        self._only: Mail | None = None
+        """The message that waits, if it is one alone."""
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._heap: list[tuple[Order, Lane]] = []
+        self._classes: dict[str, OfClass] = {sort: OfClass() for sort in UrgencyClass}
+        self._ticks = 0
+        self._look_at = _NEVER
+        """Before it nothing has waited its `max_wait`."""
+        self._claimed: Lane | None = None
+        self._claimed_at = Instant(0)
+        self._system_full_at = 0
+        """When all of a second's `system` messages are allowed again."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def starves(self) -> bool:
+        """Whether its policy could let a message wait for ever, so that `max_wait` counts."""
+        return self._policy.has_classes
+
+    def put(self, parcel: Parcel, reply_to: str, now: Instant) -> bool:
+        """A message arrives. False: another one, or this one, was lost, because the mailbox is full."""
+        mail = self._mail(parcel, reply_to, now)
+        if self.watch is not None:
+            self.watch.put(mail, now)
+        self._count += 1
+        if self._count == 1:
+            self._only = mail
+            return True
+        if self._only is not None:
+            self._enter(self._only)
+            self._only = None
+        self._enter(mail)
+        return self._count <= self._room or self._lose()
+
+    def take(self, now: Instant) -> Mail | None:
+        """Return the message that is decided next; None if none waits."""
+        mail = self._only
+        if mail is not None:
+            self._only = None
+            self._claimed = None
+            self._count = 0
+        elif self._count:
+            lane = self._next_lane(now)
+            if lane is not self._claimed:
+                self._claimed, self._claimed_at = lane, now
+            mail = lane.pop()
+            self._count -= 1
+            self._left(mail)
+            self._place(lane)
+            self._policy.taken(mail)
+        else:
+            return None
+        mail.is_gone = True
+        of_class = self._classes[mail.sort]
+        of_class.taken += 1
+        of_class.waits.append(now - mail.heard)
+        of_class.late += now > mail.deadline
+        if self.watch is not None:
+            self.watch.taken(mail, now)
+        return mail
+
+    def use(self, settings: DispatchSettings, revision: int) -> None:
+        """Go by other settings from now on; what waits is ranked anew. A policy that this build does not know changes nothing."""
+        if settings.policy not in POLICIES:
+            return
+        self.settings, self.revision = settings, revision
+        self._policy = POLICIES[settings.policy](settings)
+        mails = sorted(
+            (mail for lane in self._lanes.values() for mail in lane.mails if not mail.is_gone),
+            key=lambda mail: mail.tick,
+        )
+        self._lanes.clear()
+        self._heap.clear()
+        self._claimed = None
+        self._look_at = _NEVER
+        for mail in mails:
+            self._rank(mail)
+
+    def refuse(self) -> list[Mail]:
+        """Take out all messages but the host's own notices, by arrival."""
+        waiting = [self._only] if self._only is not None else []
+        waiting += [mail for lane in self._lanes.values() for mail in lane.mails if not mail.is_gone]
+        refused = [mail for mail in waiting if mail.traits is not NOTICE]
+        for mail in refused:
+            self._count -= 1
+            mail.is_gone = True
+            if self._only is mail:
+                self._only = None
+            else:
+                self._left(mail)
+                mail.lane.lose()
+                self._place(mail.lane)
+            if self.watch is not None:
+                self.watch.lost(mail)
+        return sorted(refused, key=lambda mail: mail.tick)
+
+    def told(self) -> tuple[ClassWaits, ...]:
+        """Return what is told of each class."""
+        only = self._only
+        return tuple(
+            of_class.told(sort, of_class.count + (only is not None and only.sort == sort))
+            for sort, of_class in self._classes.items()
+        )
+
+    # A message arrives.
+
+    def _mail(self, parcel: Parcel, reply_to: str, now: Instant) -> Mail:
+        message = parcel.message
+        mail = Mail()
+        mail.parcel, mail.reply_to, mail.heard = parcel, reply_to, now
+        mail.sender, mail.tenant = parcel.sender, parcel.tenant
+        mail.is_gone = False
+        self._ticks += 1
+        mail.tick = self._ticks
+        traits = TRAITS.get(type(message))
+        if traits is None:
+            assert isinstance(message, Notice), message
+            traits = NOTICE
+        mail.traits = traits
+        sort, left = self._urgency(parcel, traits, now)
+        mail.sort = sort
+        target = self.settings.target(sort)
+        mail.within = target.within
+        mail.deadline = now + left + traits.look_of(message)
+        mail.expires = now + target.max_wait
+        mail.size = traits.size_of(message)
+        return mail
+
+    def _urgency(self, parcel: Parcel, traits: Traits, now: Instant) -> tuple[str, int]:
+        """Return the class of a message and what is left for its chain."""
+        message, urgency, settings = parcel.message, parcel.urgency, self.settings
+        sort: str = traits.class_of(message)
+        if urgency is not None:
+            possible = self._possible[type(message)]
+            if not is_believed(urgency, possible, settings, is_tenants=bool(parcel.tenant)):
+                self._classes[sort].disbelieved += 1
+            elif traits.sort is not UrgencyClass.SYSTEM and urgency.sort != UrgencyClass.SYSTEM:
+                return urgency.sort, urgency.left
+            else:
+                sort = UrgencyClass.SYSTEM
+        if traits is NOTICE:
+            return sort, settings.target(sort).within
+        if parcel.tenant and not self._policy.is_within_rate(parcel.tenant, now):
+            sort = UrgencyClass.BULK
+        elif sort == UrgencyClass.SYSTEM and (parcel.tenant or not self._is_system_allowed(now)):
+            sort = UrgencyClass.INTERACTIVE
+        within = settings.target(sort).within
+        if traits.within_max is not None and within > traits.within_max:
+            within = traits.within_max
+        return sort, within
+
+    def _is_system_allowed(self, now: Instant) -> bool:
+        """Count a message of the class `system`, and return whether it is within their rate."""
+        full_at = max(self._system_full_at, now) + SECOND // SYSTEM_RATE_MAX
+        if full_at > now + SECOND:
+            return False
+        self._system_full_at = full_at
+        return True
+
+    def _enter(self, mail: Mail) -> None:
+        """Among others."""
+        if mail.traits is not NOTICE:
+            self._classes[mail.sort].enter(mail)
+        self._rank(mail)
+
+    def _rank(self, mail: Mail) -> None:
+        traits, message = mail.traits, mail.parcel.message
+        kind: type[Message] = type(message)
+        mail.cost = self._costs.own(kind, mail.size, mail.sort)
+        mail.way = self._costs.way(kind)
+        mail.rank = rank = self._policy.rank(mail)
+        if self._policy.has_classes:
+            if mail.sort == UrgencyClass.SYSTEM:
+                mail.order = (0, mail.tick, 0, mail.tick)
+            else:
+                mail.order = (1, *rank, mail.tick)
+                if mail.expires < self._look_at:
+                    self._look_at = Instant(mail.expires)
+        else:
+            mail.order = (1, *rank, mail.tick)
+        key = (mail.sender, traits.key_of(message))
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(key)
+        lane.append(mail)
+        mail.lane = lane
+        self._place(lane)
+
+    # A message is taken.
+
+    def _next_lane(self, now: Instant) -> Lane:
+        heap = self._heap
+        while heap[0][1].entry is not heap[0][0]:
+            heappop(heap)
+        order, lane = heap[0]
+        claimed = self._claimed
+        is_handed_over = claimed is not None and claimed is not lane and bool(claimed.mails)
+        if order[0] and now >= self._look_at and (overdue := self._overdue(now)) is not None:
+            if overdue.lane is not lane:
+                self._classes[overdue.sort].moved += 1
+            return overdue.lane
+        if is_handed_over:
+            assert claimed is not None
+            if order[0] and now - self._claimed_at < self.settings.quantum:
+                return claimed
+            self._classes[claimed.mails[0].sort].handed_over += 1
+        return lane
+
+    def _overdue(self, now: Instant) -> Mail | None:
+        """Return the message that has longest waited its `max_wait`, if one has."""
+        first: Mail | None = None
+        for of_class in self._classes.values():
+            if of_class.count:
+                mail = of_class.by_arrival[0]
+                if first is None or (mail.expires, mail.tick) < (first.expires, first.tick):
+                    first = mail
+        if first is None or first.expires > now:
+            self._look_at = _NEVER if first is None else Instant(first.expires)
+            return None
+        return first
+
+    def _left(self, mail: Mail) -> None:
+        mail.is_gone = True
+        if mail.traits is not NOTICE:
+            self._classes[mail.sort].leave(mail)
+
+    def _place(self, lane: Lane) -> None:
+        """Put a lane where its most urgent message belongs."""
+        if not lane.mails:
+            lane.entry = None
+            del self._lanes[lane.key]
+            if not self._lanes:
+                self._heap.clear()
+            return
+        order = lane.least[0].order
+        if lane.entry is order:
+            return
+        lane.entry = order
+        heappush(self._heap, (order, lane))
+        if len(self._heap) > 2 * len(self._lanes) + SPARE:
+            self._heap = [(one.entry, one) for one in self._lanes.values() if one.entry is not None]
+            heapify(self._heap)
+
+    def _lose(self) -> bool:
+        """Lose the newest message of the least urgent class, of the sender that has most there."""
+        for sort in LEAST_URGENT_FIRST:
+            of_class = self._classes[sort]
+            if of_class.count:
+                mail = of_class.newest_of_most()
+                self._count -= 1
+                of_class.lost += 1
+                self._left(mail)
+                mail.lane.lose()
+                self._place(mail.lane)
+                if self.watch is not None:
+                    self.watch.lost(mail)
+                return False
+        return True  # Only notices wait, of which none is lost.
+
+
+def hear_of_dispatch(mailbox: Mailbox, bus: Bus, parcel: Parcel, reply_to: str) -> None:
+    """Go by what the queue tells of dispatch, or tell an operator what waits: heard beside the mailbox, which may be full."""
+    message = parcel.message
+    if isinstance(message, DispatchTold):
+        if message.revision != mailbox.revision:
+            mailbox.use(message.settings, message.revision)
+    elif isinstance(message, ShowDispatch):
+        bus.say(DispatchShown(bus.name, mailbox.settings, mailbox.revision, mailbox.told()), reply_to)

@@ -1,0 +1,369 @@
+"""The mailbox: lanes keep their order, the urgent comes first, nothing starves, and what does not fit is the least urgent."""
+
+import random
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.dispatch.context import Urgency
+from core.dispatch.policies import POLICIES
+from core.messages.base import LogHeard
+from core.messages.dispatch import ClassWaits
+from core.messages.workers import WorkerBeat
+from core.nouns.dispatch import TARGETS, DispatchSettings, Target, UrgencyClass
+from core.nouns.ids import GLOBAL_LOG, WorkerName
+from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
+from core.nouns.limits import SYSTEM_RATE_MAX
+from runtime.dispatch.lanes import Lane
+from runtime.dispatch.mailbox import Mailbox
+from scenarios.accounting.mail_watch import MailWatch
+from tests.core.properties import PROPERTY
+from tests.runtime.dispatch.aids import EU, Post
+
+SYSTEM, INTERACTIVE, QUERY = UrgencyClass.SYSTEM, UrgencyClass.INTERACTIVE, UrgencyClass.QUERY
+PLACEMENT, REPORT, BULK = UrgencyClass.PLACEMENT, UrgencyClass.REPORT, UrgencyClass.BULK
+
+
+def told(post: Post, sort: str) -> ClassWaits:
+    """What is told of one class."""
+    return next(one for one in post.mailbox.told() if one.sort == sort)
+
+
+def test_message_that_waits_alone_costs_no_lane() -> None:
+    """However often that happens."""
+    post = Post()
+    for number in range(3):
+        post.put(f"{number}", QUERY)
+        assert (1, {}, []) == (len(post.mailbox), post.mailbox._lanes, post.mailbox._heap)
+        assert f"{number}" == post.take()
+    assert not post.mailbox
+
+
+def test_more_urgent_message_overtakes_those_of_others() -> None:
+    """C-3, C-5: by the start deadline, so a query that has waited for long comes before an interactive message."""
+    post = Post()
+    post.put("old query", QUERY)
+    post.sleep(900)
+    post.put("query", QUERY)
+    post.put("urgent", INTERACTIVE)
+    post.put("stop", SYSTEM)
+    assert ["stop", "old query", "urgent", "query"] == post.take_all()
+
+
+def test_later_urgent_message_lends_its_urgency_to_those_before_it() -> None:
+    """C-3: messages of one sender about one workload never overtake each other."""
+    post = Post()
+    post.put("bid", PLACEMENT, "agent", "w-7")
+    post.put("other bid", PLACEMENT, "agent", "w-8")
+    post.put("query", QUERY)
+    post.put("stop", SYSTEM, "agent", "w-7")
+    post.put("last", PLACEMENT, "agent", "w-7")
+    assert ["bid", "stop", "other bid", "last", "query"] == post.take_all()
+
+
+def test_equal_urgency_goes_by_arrival() -> None:
+    """C-3: in every policy with one cost, one sender each and one class."""
+    for policy in POLICIES:
+        post = Post(policy)
+        names = [f"{number}" for number in range(20)]
+        for name in names:
+            post.put(name, QUERY)
+        assert names == post.take_all(), policy
+
+
+def test_system_comes_first_up_to_its_rate() -> None:
+    """What is beyond is interactive, so that a flood of them does not starve all others."""
+    post = Post(room=2 * SYSTEM_RATE_MAX)
+    for number in range(SYSTEM_RATE_MAX + 5):
+        post.put(f"stop {number}", SYSTEM)
+    post.put("urgent", INTERACTIVE, urgency=Urgency("interactive", MILLISECOND))
+    order = post.take_all()
+    assert 5 == len(order) - 1 - order.index("urgent")
+    assert SYSTEM_RATE_MAX == told(post, SYSTEM).taken
+    post.sleep(10)
+    post.put("query", QUERY)
+    for number in range(SYSTEM_RATE_MAX // 100 + 1):
+        post.put(f"again {number}", SYSTEM)
+    assert SYSTEM_RATE_MAX // 100 == told(post, SYSTEM).waiting, "allowed in ten milliseconds"
+
+
+@pytest.mark.parametrize(("quantum", "expected"), [(0, "a0 u0 u1 u2 a1 a2"), (5, "a0 a1 a2 u0 u1 u2")])
+def test_lane_is_kept_until_the_quantum_is_over(quantum: float, expected: str) -> None:
+    """C-4: no hand-over before the quantum is over; the first message of a claim always runs."""
+    post = Post(quantum=Nanoseconds(round(quantum * MILLISECOND)))
+    for number in range(3):
+        post.put(f"a{number}", QUERY, "a", "one lane")
+    taken = [post.take()]
+    for number in range(3):
+        post.put(f"u{number}", INTERACTIVE)
+    post.sleep(1)
+    taken += post.take_all()
+    assert expected.split() == taken
+    assert (quantum == 0) == told(post, QUERY).handed_over
+
+
+def test_quantum_that_is_over_hands_over() -> None:
+    """After it, and at once to `system`."""
+    post = Post(quantum=seconds(0.005))
+    for number in range(4):
+        post.put(f"a{number}", QUERY, "a", "one lane")
+    assert "a0" == post.take()
+    post.put("urgent", INTERACTIVE)
+    post.sleep(4)
+    assert "a1" == post.take()
+    post.put("stop", SYSTEM)
+    assert "stop" == post.take(), "it never waits for a quantum"
+    post.sleep(2)
+    assert ["urgent", "a2", "a3"] == post.take_all()
+
+
+def test_what_has_waited_its_longest_is_next() -> None:
+    """C-8: under a load of short messages that never ends; behind `system`, and after what is before it in its lane."""
+    post = Post("sjf", targets={BULK: Target(seconds(1), seconds(2))})
+    for name, sender in (("before", "solver"), ("starved", "solver"), ("other", "other")):
+        post.put(name, BULK, sender, "w-1", urgency=Urgency(BULK, seconds(1)))
+    taken: list[str] = []
+    while "other" not in taken:
+        post.put(f"short {len(taken)}", INTERACTIVE)
+        if len(taken) == 20:
+            post.put("stop", SYSTEM)
+        taken.append(post.take())
+        post.sleep(100)
+    assert ["stop", "before", "starved", "other"] == taken[20:]
+    assert 3 == told(post, BULK).moved
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies_can_be_switched_while_messages_wait(policy: str) -> None:
+    """C-5: nothing is lost, and what waits is ranked anew."""
+    post = Post("fifo")
+    watch = MailWatch("post", post.mailbox)
+    dice = random.Random(3)
+    names = [f"{number}" for number in range(200)]
+    for name in names:
+        post.put(name, dice.choice(list(UrgencyClass)), f"s{dice.randrange(9)}", f"w-{dice.randrange(3)}")
+        post.sleep(1)
+    post.mailbox.use(DispatchSettings(policy), 7)
+    taken = post.take_all()
+    assert sorted(names) == sorted(taken)
+    assert ([], 7) == (watch.problems, post.mailbox.revision)
+    assert (taken == names) == (policy == "fifo")
+
+
+def test_unknown_policy_of_a_newer_build_changes_nothing() -> None:
+    """The mailbox goes on as before."""
+    post = Post()
+    post.mailbox.use(DispatchSettings("of a newer build"), 9)
+    assert ("llf", 0) == (post.mailbox.settings.policy, post.mailbox.revision)
+
+
+def test_full_mailbox_loses_the_newest_of_the_least_urgent_class_of_who_has_most() -> None:
+    """Whoever it is from, and also if that is the one that arrives."""
+    post = Post(room=6)
+    post.put("q0", QUERY, "dashboard", "1")
+    post.put("q1", QUERY, "dashboard", "2")
+    post.put("q2", QUERY, "person", "3")
+    post.put("bid", PLACEMENT, "agent")
+    post.put("stop", SYSTEM)
+    assert post.put("report", REPORT)
+    assert not post.put("urgent", INTERACTIVE)
+    assert 1 == told(post, REPORT).lost, "the least urgent class, although it is one alone"
+    assert not post.put("submit", INTERACTIVE)
+    assert 1 == told(post, PLACEMENT).lost
+    assert not post.put("q3", QUERY, "dashboard", "4")
+    assert not post.put("q4", QUERY, "person", "5")
+    assert ["stop", "urgent", "submit", "q0", "q1", "q2"] == post.take_all()
+    assert 2 == told(post, QUERY).lost
+
+
+def test_own_notices_are_never_lost() -> None:
+    """They are what effects came to, and what the host itself has seen."""
+    post = Post(room=2)
+    for number in range(5):
+        post.put(f"{number}", "", "host", message=LogHeard(GLOBAL_LOG))
+    assert not post.put("query", QUERY)
+    assert ["0", "1", "2", "3", "4"] == post.take_all()
+
+
+def test_flood_of_one_sender_takes_no_more_memory_than_the_room() -> None:
+    """In one lane, and in many; the newest are lost."""
+    for lanes in (1, 50):
+        post = Post(room=100)
+        for number in range(20_000):
+            post.put(f"{number}", PLACEMENT, "agent", f"w-{number % lanes}")
+        mailbox = post.mailbox
+        assert 100 == len(mailbox)
+        assert sum(len(lane.mails) for lane in mailbox._lanes.values()) <= 500
+        assert len(mailbox._heap) <= 500
+        assert sum(len(one.by_arrival) for one in mailbox._classes.values()) <= 500
+        assert [f"{number}" for number in range(100)] == sorted(post.take_all(), key=int)
+
+
+def test_urgency_that_travels_counts_from_the_hearers_clock() -> None:
+    """C-1: what was left when it was said; absent: the class of its type."""
+    post = Post()
+    post.put("fresh", QUERY)
+    post.put("inherited", QUERY, urgency=Urgency(QUERY, seconds(0.3)))
+    post.put("late", QUERY, urgency=Urgency(QUERY, -seconds(1)))
+    post.put("no time of its own", PLACEMENT, urgency=Urgency(PLACEMENT, seconds(0.4)))
+    assert ["late", "inherited", "no time of its own", "fresh"] == post.take_all()
+    assert 1 == told(post, QUERY).late
+
+
+def test_urgency_that_claims_too_much_is_that_of_the_type_and_counted() -> None:
+    """Bad input: a class that is not the message's to have, an absurd span, or `system` with a tenant's credentials."""
+    post = Post()
+    post.put("query", QUERY)
+    post.put("claims", QUERY, urgency=Urgency(SYSTEM, 0))
+    post.put("more", QUERY, urgency=Urgency(QUERY, seconds(61)))
+    post.put("unheard of", QUERY, urgency=Urgency("most urgent", 0))
+    post.put("tenants", SYSTEM, urgency=Urgency(SYSTEM, 0), tenant="ads")
+    assert ["tenants", "query", "claims", "more", "unheard of"] == post.take_all()
+    assert (3, 1) == (told(post, QUERY).disbelieved, told(post, SYSTEM).disbelieved)
+    assert 1 == told(post, INTERACTIVE).taken, "a tenant's stop is interactive"
+
+
+def test_requests_beyond_a_tenants_rate_are_bulk() -> None:
+    """By the policy `token` alone: the tenant's eleventh request waits for everybody's."""
+    for policy, expected in (("token", ["a0", "a1", "maps", "a2"]), ("llf", ["a0", "a1", "a2", "maps"])):
+        post = Post(policy, rate=2)
+        for number in range(3):
+            post.put(f"a{number}", QUERY, f"ads {number}", tenant="ads")
+        post.put("maps", QUERY, tenant="maps")
+        assert expected == post.take_all()
+        assert (policy == "token") == told(post, BULK).taken
+
+
+def test_beats_wait_until_somebody_looks_at_them() -> None:
+    """C-7: a thousand that come at once delay no award that comes while they wait, and none is late."""
+    post = Post(room=2_000)
+    for number in range(1_000):
+        beat = WorkerBeat(EU, WorkerName(f"w{number}"), (), (1, 1), 1)
+        post.put(f"beat {number}", REPORT, f"worker {number}", message=beat)
+    taken = []
+    for number in range(1_000):
+        if number % 10 == 0:
+            post.put(f"award {number}", PLACEMENT, urgency=Urgency(PLACEMENT, seconds(2)))
+            assert f"award {number}" == post.take()
+        taken.append(post.take())
+        post.sleep(1)
+    assert [f"beat {number}" for number in range(1_000)] == taken
+    assert 0 == told(post, REPORT).late
+
+
+def test_waits_and_lateness_are_told_by_class() -> None:
+    """C-9."""
+    post = Post()
+    for number in range(100):
+        post.put(f"{number}", QUERY)
+    for _ in range(100):
+        post.sleep(20)
+        post.take()
+    waits = told(post, QUERY)
+    assert (0, 100, 0) == (waits.waiting, waits.taken, waits.lost)
+    assert (1_000 * MILLISECOND, 1_980 * MILLISECOND) == (waits.p50, waits.p99)
+    assert 50 == waits.late, "those that waited for more than a second"
+
+
+def test_messages_that_are_refused_leave_the_hosts_own() -> None:
+    """By arrival, whether one waits or many."""
+    post = Post()
+    post.put("only", QUERY)
+    assert ["only"] == [mail.parcel.id for mail in post.mailbox.refuse()]
+    assert 0 == len(post.mailbox)
+    post.put("bulk", BULK)
+    post.put("heard", "", "host", message=LogHeard(GLOBAL_LOG))
+    post.put("urgent", INTERACTIVE, "a", "x")
+    post.put("query", QUERY, "a", "x")
+    assert ["bulk", "urgent", "query"] == [mail.parcel.id for mail in post.mailbox.refuse()]
+    assert ["heard"] == post.take_all()
+    post.put("again", QUERY)
+    assert ["again"] == post.take_all()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("put"),
+            st.sampled_from([sort for sort in UrgencyClass if sort != UrgencyClass.GANG]),
+            st.integers(0, 4),
+            st.integers(0, 2),
+            st.integers(-3_000, 300),
+        ),
+        st.tuples(st.just("take"), st.integers(1, 4)),
+        st.tuples(st.just("sleep"), st.integers(1, 4_000)),
+        st.tuples(st.just("use"), st.sampled_from(sorted(POLICIES))),
+    ),
+    max_size=120,
+)
+
+
+@PROPERTY
+@given(steps=STEPS, room=st.integers(3, 60), policy=st.sampled_from(sorted(POLICIES)))
+def test_lanes_keep_their_order_and_nothing_starves(
+    steps: list[tuple[object, ...]], room: int, policy: str
+) -> None:
+    """C-3, C-8: over any interleaving; what is put is taken once, or counted as lost."""
+    post = Post(policy, room=room)
+    watch = MailWatch("post", post.mailbox)
+    put = taken = 0
+    for step in steps:
+        match step:
+            case ("put", str(sort), int(sender), int(about), int(left)):
+                within = TARGETS[sort].within
+                urgency = Urgency(sort, min(left * MILLISECOND, within)) if left < 200 else None
+                post.put(f"{put}", sort, f"s{sender}", f"w-{about}", urgency=urgency)
+                put += 1
+            case ("take", int(count)):
+                taken += sum(bool(post.take()) for _ in range(count))
+            case ("sleep", int(milliseconds)):
+                post.sleep(milliseconds)
+            case ("use", str(name)):
+                post.mailbox.use(DispatchSettings(name), 1)
+        assert len(post.mailbox) <= room
+    taken += len(post.take_all())
+    lost = sum(one.lost for one in post.mailbox.told())
+    assert (put, []) == (taken + lost, watch.problems)
+    mailbox = post.mailbox
+    assert ({}, 0, 0) == (mailbox._lanes, len(mailbox), sum(one.count for one in mailbox._classes.values()))
+
+
+@PROPERTY
+@given(steps=STEPS)
+def test_fifo_is_a_queue(steps: list[tuple[object, ...]]) -> None:
+    """As hosts had it before there were mailboxes."""
+    post, queue = Post("fifo"), deque[str]()
+    for number, step in enumerate(steps):
+        match step:
+            case ("put", str(sort), int(sender), int(about), int(_)):
+                post.put(f"{number}", sort, f"s{sender}", f"w-{about}")
+                queue.append(f"{number}")
+            case ("take", int(count)):
+                for _ in range(count):
+                    assert post.take() == (queue.popleft() if queue else "")
+            case ("sleep", int(milliseconds)):
+                post.sleep(milliseconds)
+    assert list(queue) == post.take_all()
+
+
+def test_watch_finds_a_mailbox_that_breaks_its_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the properties above can fail: lanes that are taken from behind, and a longest wait that is forgotten."""
+    post = Post("sjf")
+    watch = MailWatch("post", post.mailbox)
+    post.put("bulk", BULK)
+    post.sleep(130_000)
+    post.put("urgent", INTERACTIVE)
+    with monkeypatch.context() as patched:
+        patched.setattr(Mailbox, "_overdue", lambda mailbox, now: None)
+        assert "urgent" == post.take()
+    said = "CancelWorkload (interactive, number 2) was taken before ListWorkloads (bulk, number 1)"
+    assert [f"mailbox of post: {said}, which had waited 130.0 s"] == watch.problems
+    post.take()
+    for number in range(3):
+        post.put(f"{number}", QUERY, "a", "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(Lane, "pop", lambda lane: lane.mails.pop())
+        assert "2" == post.take()
+    assert 2 == len(watch.problems)
