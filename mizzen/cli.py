@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "region": "List regions, and abandon one that does not answer.",
         "pools": "List pools, set rules and needs, and plan which nodes move.",
         "agents": "List agents, and set how they see their region.",
+        "dispatch": "Show how long messages wait, and set their order.",
         "defrag": "Plan and make moves that free whole nodes or racks.",
         "preemption": "Show and set the order of victims and caps on lost work.",
         "prices": "Show the value of capacity to the expected tasks.",

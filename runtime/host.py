@@ -159,7 +159,7 @@ class Host(Generic[State]):
 
     def hear(self, parcel: Parcel, reply_to: str) -> None:
         """A message for the component."""
-        if parcel.costs:
+        if parcel.costs and not parcel.tenant:
             self.costs.hear(parcel.sender, parcel.costs)
         if type(parcel.message) not in self._hears:
             self.counts.unexpected += 1

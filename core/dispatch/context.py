@@ -21,15 +21,12 @@ class Urgency(Struct, frozen=True, array_like=True):
     """Nanoseconds until the whole chain should be over; less than 0: it is late."""
 
 
-def is_believed(
-    urgency: Urgency, possible: frozenset[UrgencyClass], settings: DispatchSettings, *, is_tenants: bool
-) -> bool:
-    """Return whether a message may have this urgency.
+def is_believed(urgency: Urgency, possible: frozenset[UrgencyClass], settings: DispatchSettings) -> bool:
+    """Return whether a message of the plane may have this urgency. Nothing led to a tenant's message, which has none.
 
-    possible     classes that a message of its type can have: its own, and those of messages that lead to it
-    is_tenants   whether it was said with a tenant's credentials: those never make it `system`
+    possible   classes that a message of its type can have: its own, and those of messages that lead to it
     """
-    if urgency.sort not in possible or (is_tenants and urgency.sort == UrgencyClass.SYSTEM):
+    if urgency.sort not in possible:
         return False
     return -LATE_MAX <= urgency.left <= settings.target(urgency.sort).within
 

@@ -243,7 +243,9 @@ _REPORTED: dict[type[Message], Traits] = {
     nodes.OpenNodes: Traits(REPORT),
     broker.RankAttempt: Traits(REPORT, WORKLOAD),
     control.TaskControlRequest: Traits(REPORT),
-    control.TaskControlResponse: Traits(REPORT, WORKLOAD, leads_to=(control.RecordAnswer, control.BeginOperations)),
+    control.TaskControlResponse: Traits(
+        REPORT, WORKLOAD, leads_to=(control.RecordAnswer, control.BeginOperations)
+    ),
     **{
         kind: Traits(REPORT, WORKLOAD)
         for kind in (

@@ -32,6 +32,8 @@ class DispatchTold(Message, frozen=True, tag="dispatch-told"):
 
     settings: DispatchSettings
     revision: int
+    term: int
+    """Of the queue's log."""
 
 
 class ShowDispatch(Message, frozen=True, tag="show-dispatch", forbid_unknown_fields=True):
@@ -53,7 +55,7 @@ class ClassWaits(Struct, frozen=True):
     late: int
     """Decided after their chain should have been over."""
     handed_over: int
-    """Times that the quantum was over and another lane was preferred to one of this class."""
+    """Times that another lane was preferred to one of this class that had more messages, because the quantum was over."""
     moved: int
     """Messages that were next because they had waited `max_wait`."""
     lost: int

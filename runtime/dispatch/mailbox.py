@@ -60,6 +60,8 @@ class Mailbox:
         """`room` is the number of messages that may wait."""
         self.revision = 0
         """Of the settings; 0: the default ones."""
+        self.term = 0
+        """Of the queue that told them."""
         self.settings = settings or DispatchSettings()
         self.watch: Watch | None = None
         self._costs = costs
@@ -202,8 +204,7 @@ class Mailbox:
         message, urgency, settings = parcel.message, parcel.urgency, self.settings
         sort: str = traits.class_of(message)
         if urgency is not None:
-            possible = self._possible[type(message)]
-            if not is_believed(urgency, possible, settings, is_tenants=bool(parcel.tenant)):
+            if parcel.tenant or not is_believed(urgency, self._possible[type(message)], settings):
                 self._classes[sort].disbelieved += 1
             elif traits.sort is not UrgencyClass.SYSTEM and urgency.sort != UrgencyClass.SYSTEM:
                 return urgency.sort, urgency.left
@@ -333,7 +334,8 @@ def hear_of_dispatch(mailbox: Mailbox, bus: Bus, parcel: Parcel, reply_to: str) 
     """Go by what the queue tells of dispatch, or tell an operator what waits: heard beside the mailbox, which may be full."""
     message = parcel.message
     if isinstance(message, DispatchTold):
-        if message.revision != mailbox.revision:
+        if (message.term, message.revision) > (mailbox.term, mailbox.revision):
+            mailbox.term = message.term
             mailbox.use(message.settings, message.revision)
     elif isinstance(message, ShowDispatch):
         bus.say(DispatchShown(bus.name, mailbox.settings, mailbox.revision, mailbox.told()), reply_to)

@@ -12,6 +12,7 @@ from bus.server import NatsServer
 from bus.server_users import ServerUser, put_user
 from bus.simulated_endpoint import SimulatedBus
 from core.codec import Parcel
+from core.dispatch.context import Context
 from core.messages.auditor import AcknowledgeViolations, ShowAudit
 from core.messages.base import Answer, Message, Refused
 from core.messages.logs import HeadTold
@@ -96,12 +97,12 @@ def test_simulated_plane_keeps_to_its_permissions(name: str, monkeypatch: pytest
     answering: set[str] = set()
     say, listen = SimulatedBus._say, SimulatedBus.listen
 
-    def saying(bus: SimulatedBus, message: Message, reply_to: str) -> tuple[str, bool]:
+    def saying(bus: SimulatedBus, message: Message, reply_to: str, *rest: Context) -> tuple[str, bool]:
         if not isinstance(message, Answer):
             said.add((bus.name, subject_of(bus._network.fleet, message, bus.tenant)))
         elif reply_to:
             answering.add(bus.name)
-        return say(bus, message, reply_to)
+        return say(bus, message, reply_to, *rest)
 
     async def listening(bus: SimulatedBus, address: Address, *rest: object) -> object:
         heard.add((bus.name, pattern_of(bus._network.fleet, address)))

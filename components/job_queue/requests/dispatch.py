@@ -60,5 +60,7 @@ def tell_dispatch(state: QueueState, now: Instant) -> Decision:
     if state.dispatch_at is None or state.dispatch_at > now:
         return NOTHING
     known = state.image.dispatch
-    messages = (DispatchTold(known.settings, known.revision),) if known.revision else ()
+    messages = (
+        (DispatchTold(known.settings, known.revision, state.image.regions.term),) if known.revision else ()
+    )
     return Decision((DispatchSaid(),), messages)

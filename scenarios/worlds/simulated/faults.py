@@ -16,10 +16,10 @@ from core.nouns.ids import LogName, RegionName
 from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import RESTART_DELAY_MIN, UNANSWERED_MAX
 from runtime.data.emulated_world import DataWorld
+from runtime.dispatch.turns import Pace
 from runtime.errors import HostError
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
-from runtime.dispatch.turns import Pace
 from scenarios.accounting.mail_watch import MailWatch
 from scenarios.worlds.interface import WRITE_SECONDS_MAX, Disturbance, Link, Misfortune
 from scenarios.worlds.malformed_bytes import spoiled

@@ -120,13 +120,13 @@ def test_default_settings_are_good() -> None:
 
 
 def test_urgency_that_claims_too_much_is_not_believed() -> None:
-    """Bad input: a class that the message cannot have, an absurd span, or a tenant's claim to `system`."""
+    """Bad input: a class that the message cannot have, or an absurd span."""
     settings = DispatchSettings()
     possible = frozenset((UrgencyClass.SYSTEM, UrgencyClass.QUERY))
     within = TARGETS[UrgencyClass.QUERY].within
 
-    def believed(sort: str, left: int, *, is_tenants: bool = False) -> bool:
-        return is_believed(Urgency(sort, left), possible, settings, is_tenants=is_tenants)
+    def believed(sort: str, left: int) -> bool:
+        return is_believed(Urgency(sort, left), possible, settings)
 
     assert believed("query", within)
     assert not believed("query", within + 1)
@@ -135,4 +135,3 @@ def test_urgency_that_claims_too_much_is_not_believed() -> None:
     assert not believed("interactive", 0)
     assert not believed("no such class", 0)
     assert believed("system", 0)
-    assert not believed("system", 0, is_tenants=True)

@@ -1,5 +1,6 @@
 """The mailbox: lanes keep their order, the urgent comes first, nothing starves, and what does not fit is the least urgent."""
 
+import asyncio
 import random
 from collections import deque
 
@@ -7,20 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.simulated import SimulatedNetwork
+from bus.simulated_endpoint import SimulatedBus
+from core.codec import Parcel
 from core.dispatch.context import Urgency
 from core.dispatch.policies import POLICIES
 from core.messages.base import LogHeard
-from core.messages.dispatch import ClassWaits
+from core.messages.dispatch import ClassWaits, DispatchTold
 from core.messages.workers import WorkerBeat
 from core.nouns.dispatch import TARGETS, DispatchSettings, Target, UrgencyClass
 from core.nouns.ids import GLOBAL_LOG, WorkerName
 from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
 from core.nouns.limits import SYSTEM_RATE_MAX
 from runtime.dispatch.lanes import Lane
-from runtime.dispatch.mailbox import Mailbox
+from runtime.dispatch.mailbox import Mailbox, hear_of_dispatch
+from runtime.virtual_loop import VirtualLoop, run_virtual
 from scenarios.accounting.mail_watch import MailWatch
 from tests.core.properties import PROPERTY
-from tests.runtime.dispatch.aids import EU, Post
+from tests.runtime.dispatch.aids import EU, START, Post
 
 SYSTEM, INTERACTIVE, QUERY = UrgencyClass.SYSTEM, UrgencyClass.INTERACTIVE, UrgencyClass.QUERY
 PLACEMENT, REPORT, BULK = UrgencyClass.PLACEMENT, UrgencyClass.REPORT, UrgencyClass.BULK
@@ -159,6 +164,29 @@ def test_unknown_policy_of_a_newer_build_changes_nothing() -> None:
     assert ("llf", 0) == (post.mailbox.settings.policy, post.mailbox.revision)
 
 
+def test_older_settings_that_come_late_change_nothing() -> None:
+    """By the term of the queue that told them, and their revision."""
+    bus = run_virtual(_endpoint(), START)
+    mailbox = Post().mailbox
+    for policy, revision, term, expected in (
+        ("edf", 2, 3, "edf"),
+        ("rr", 1, 3, "edf"),
+        ("sjf", 2, 3, "edf"),
+        ("rr", 9, 2, "edf"),
+        ("sjf", 3, 3, "sjf"),
+        ("fifo", 1, 4, "fifo"),
+    ):
+        told_so = DispatchTold(DispatchSettings(policy), revision, term)
+        hear_of_dispatch(mailbox, bus, Parcel("1", "queue", told_so), "")
+        assert expected == mailbox.settings.policy
+
+
+async def _endpoint() -> SimulatedBus:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return SimulatedNetwork(random.Random(1), loop, "fleet").endpoint("host")
+
+
 def test_full_mailbox_loses_the_newest_of_the_least_urgent_class_of_who_has_most() -> None:
     """Whoever it is from, and also if that is the one that arrives."""
     post = Post(room=6)
@@ -213,15 +241,16 @@ def test_urgency_that_travels_counts_from_the_hearers_clock() -> None:
 
 
 def test_urgency_that_claims_too_much_is_that_of_the_type_and_counted() -> None:
-    """Bad input: a class that is not the message's to have, an absurd span, or `system` with a tenant's credentials."""
+    """Bad input: a class that is not the message's to have, an absurd span, or any with a tenant's credentials."""
     post = Post()
     post.put("query", QUERY)
     post.put("claims", QUERY, urgency=Urgency(SYSTEM, 0))
     post.put("more", QUERY, urgency=Urgency(QUERY, seconds(61)))
     post.put("unheard of", QUERY, urgency=Urgency("most urgent", 0))
     post.put("tenants", SYSTEM, urgency=Urgency(SYSTEM, 0), tenant="ads")
-    assert ["tenants", "query", "claims", "more", "unheard of"] == post.take_all()
-    assert (3, 1) == (told(post, QUERY).disbelieved, told(post, SYSTEM).disbelieved)
+    post.put("late", QUERY, urgency=Urgency(BULK, -seconds(100)), tenant="ads")
+    assert ["tenants", "query", "claims", "more", "unheard of", "late"] == post.take_all()
+    assert (4, 1) == (told(post, QUERY).disbelieved, told(post, SYSTEM).disbelieved)
     assert 1 == told(post, INTERACTIVE).taken, "a tenant's stop is interactive"
 
 
