@@ -80,9 +80,10 @@ class Host(Generic[State]):
         suspects: Suspects | None = None,
         pace: Pace | None = None,
         turn: Turn | None = None,
+        costs: Costs | None = None,
     ) -> None:
         """`suspects` are the messages on which earlier lives have failed; None: those of this life alone. With `pace`, decisions take
-        time on the host's clock.
+        time on the host's clock. `costs` are what decisions are known to cost; None: nothing is known yet.
         """
         assert (component.keeps is not None) == (kept is not None), component.name
         self.component = component
@@ -97,7 +98,7 @@ class Host(Generic[State]):
         self.log = kept.log if kept is not None else None
         self._kept = kept
         self._doer = doer
-        self.costs = Costs(component.hears)
+        self.costs = costs or Costs(component.hears)
         self.mailbox = Mailbox(self.costs)
         self._pacing = Pacing(pace, clock)
         self._turn = turn or Turn()

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from core.dispatch.costs import tag_of
 from core.messages.base import Message
-from core.nouns.dispatch import DEFAULT_POLICY, DEFAULT_RATE, DispatchSettings
+from core.nouns.dispatch import DEFAULT_POLICY, DEFAULT_RATE, DispatchSettings, Target
 from core.nouns.instant import SECOND, Nanoseconds
 from runtime.dispatch.turns import Pace
 from scenarios.schema.parts import Count, NotNegative
@@ -20,6 +20,8 @@ class DispatchSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     quantum_ms: NotNegative = 0.0
     rate: Count = DEFAULT_RATE
     """Requests of one tenant in a second, by the policy `token`."""
+    targets_ms: dict[str, tuple[NotNegative, NotNegative]] = {}
+    """By class, the target and the longest wait, where they are not the default ones."""
     decision_ms: NotNegative = 0.0
     """What each decision takes in simulation; real ones take what they take."""
     decisions_ms: dict[str, NotNegative] = {}
@@ -28,8 +30,10 @@ class DispatchSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     @property
     def settings(self) -> DispatchSettings:
         """As the plane is told."""
-        quantum = Nanoseconds(round(self.quantum_ms * SECOND / MILLISECONDS))
-        return DispatchSettings(self.policy, quantum=quantum, rate=self.rate)
+        targets = {
+            sort: Target(_span(within), _span(wait)) for sort, (within, wait) in self.targets_ms.items()
+        }
+        return DispatchSettings(self.policy, targets, _span(self.quantum_ms), self.rate)
 
     @property
     def pace(self) -> Pace | None:

@@ -35,6 +35,7 @@ from scenarios.schema.fleet import FleetSpec, SharedSpec, plan_of, regions_of
 from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.swarm.data import OF_COPIES, has_copies, with_copies
+from scenarios.swarm.dispatch import OF_DISPATCH, with_dispatch
 from scenarios.swarm.pools import OF_POOLS, has_pools, with_pools
 from scenarios.workload import Workload, gpus_of
 from scenarios.workloads.bursts import Bursts
@@ -116,7 +117,8 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     dice = random.Random(f"swarm/{seed}/moved data")
     spec = with_copies(spec, dice) if has_copies(spec, dice) else spec
     dice = random.Random(f"swarm/{seed}/pools")
-    return with_pools(spec, dice) if has_pools(spec, dice) else spec
+    spec = with_pools(spec, dice) if has_pools(spec, dice) else spec
+    return with_dispatch(spec, random.Random(f"swarm/{seed}/dispatch"))
 
 
 def _draw_plain(seed: int) -> ScenarioSpec:
@@ -127,7 +129,7 @@ def _draw_plain(seed: int) -> ScenarioSpec:
     kinds = {
         name: kind
         for name, kind in parts_in("faults", Fault).items()
-        if kind not in (*OF_SOME, *OF_COPIES, *OF_POOLS)
+        if kind not in (*OF_SOME, *OF_COPIES, *OF_POOLS, *OF_DISPATCH)
     }
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)

@@ -5,6 +5,7 @@ Where a test must ask which world it is in, the worlds differ in how misfortune 
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from bus.catalogue import dead_letters_of, subject_of
 from bus.errors import AskTimedOut, BadSubject, MessageTooLarge, NobodyListens
 from bus.port import Address, Bus
-from core.codec import Parcel
+from core.codec import Parcel, encode
+from core.dispatch.context import Context, Urgency
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
 from core.messages.base import Message, Refused
 from core.messages.queue import CancelWorkload, ShowWorkload, Submitted, SubmitWorkload
@@ -79,6 +81,23 @@ async def test_message_is_heard(world: World) -> None:
     assert [Parcel(identity, "sender", cancel(1))] == ear.parcels
     assert (1, 1) == (sender.counts.said, hearer.counts.heard)
     assert (0, 0) == (sender.counts.lost, hearer.counts.lost)
+
+
+@in_both_worlds
+async def test_context_travels_with_a_message(world: World) -> None:
+    """C-1: what is left for the chain, and costs; a message without context is as long as one before there was any."""
+    sender, hearer = await world.endpoint("sender"), await world.endpoint("hearer")
+    heard: list[Parcel] = []
+    await hearer.listen(QUEUE, lambda parcel, _: heard.append(parcel))
+    urgency = Urgency("interactive", -7)
+    sender.say(cancel(1), context=Context(urgency, {"solicit-bid": 1_000}))
+    sender.say(cancel(2), context=Context(urgency))
+    sender.say(cancel(3))
+    await world.until(lambda: len(heard) == 3)
+    assert [(urgency, {"solicit-bid": 1_000}), (urgency, {}), (None, {})] == [
+        (parcel.urgency, parcel.costs) for parcel in heard
+    ]
+    assert not {b"urgency", b"costs"} & set(re.findall(rb"[a-z]+", encode(Parcel("1", "sender", cancel(3)))))
 
 
 @in_both_worlds

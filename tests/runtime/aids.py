@@ -30,6 +30,7 @@ from core.messages.queue import (
     WorkloadShown,
 )
 from core.messages.workers import TasksFound
+from core.nouns.dispatch import DEFAULT_POLICY, DispatchSettings
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId
 from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.workload import EndCause
@@ -309,6 +310,9 @@ class Running:
 class Place:
     """A network, a disk, and time."""
 
+    policy = DEFAULT_POLICY
+    """By which mailboxes of keepers go."""
+
     def __init__(self, sync: Nanoseconds = SYNC) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -364,6 +368,7 @@ class Place:
         clock = self.clock(Instant(last.rows[0].at) if last else EPOCH)
         kept = Kept(around_log(log), image, FLEET, "test")
         host = Host(component, around_bus(bus), clock, kept, doer, suspects=suspects)
+        host.mailbox.use(DispatchSettings(self.policy), 1)
         await host.prepare()
         return host, bus
 

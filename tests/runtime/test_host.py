@@ -10,6 +10,7 @@ from bus.errors import AskTimedOut
 from bus.port import Address
 from core.codec import Parcel, decode_event
 from core.component import Decision
+from core.dispatch.policies import POLICIES
 from core.effects import KeepFence
 from core.events.log import LogOpened
 from core.events.queue import RegionAdded
@@ -58,6 +59,12 @@ from tests.runtime.aids import (
 
 SLOW = Nanoseconds(50 * MILLISECOND)
 """A disk so slow that many messages arrive while it syncs."""
+
+
+@pytest.fixture(autouse=True, params=POLICIES)
+def _policy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a host promises, it promises under every policy of dispatch."""
+    monkeypatch.setattr(Place, "policy", request.param)
 
 
 class Ear:

@@ -8,6 +8,7 @@ from bus.port import Address, Bus, BusCounts, Hear, Subscription
 from core.codec import Parcel
 from core.component import Decision, Effect
 from core.dispatch.context import NO_CONTEXT, Context
+from core.dispatch.policies import POLICIES
 from core.fact import Fact, Head
 from core.messages.base import Envelope, Message
 from core.messages.broker import StopAttempt
@@ -28,6 +29,12 @@ from tests.runtime.aids import (
 )
 
 NAMES = ("a", "b", "c", "d", "e")
+
+
+@pytest.fixture(autouse=True, params=POLICIES)
+def _policy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a host promises, it promises under every policy of dispatch."""
+    monkeypatch.setattr(Place, "policy", request.param)
 
 
 class Killed(BaseException):

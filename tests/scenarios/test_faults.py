@@ -42,6 +42,7 @@ NEED_USERS_ALONE = (
     "cancel_storm",
     "controller_dead",
     "controller_lies",
+    "dashboards",
     "data_plan",
     "dataset_set",
     "day_bytes",

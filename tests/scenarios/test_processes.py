@@ -43,6 +43,7 @@ calm: {minutes: 1}
 LIBRARY = (
     pytest.param("kill_each_component", marks=pytest.mark.slow),
     pytest.param("quiet_minutes", marks=pytest.mark.slow),
+    pytest.param("dashboards_at_noon", marks=pytest.mark.slow),
     pytest.param("controller_dead", marks=pytest.mark.slow),
     pytest.param("drain_with_consent", marks=pytest.mark.slow),
     pytest.param("keeper_stands_still", marks=pytest.mark.slow),
@@ -54,8 +55,8 @@ LIBRARY = (
 )
 """Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays them."""
 SHORT = sorted(Path(__file__).with_name("short").glob("*.yaml"))
-"""Five scenarios of a quarter of a minute, which every `make test` plays: kills, a lost bus, a storm of submissions, preemption and
-drains with controllers."""
+"""Six scenarios of a quarter of a minute, which every `make test` plays: kills, a lost bus, a storm of submissions, preemption, drains
+with controllers, and dashboards."""
 ROLES = (
     "job_queue",
     "placement_store",
@@ -151,10 +152,12 @@ def test_short_scenario_in_real_processes(path: Path, tmp_path: Path) -> None:
     assert outcome.figures["submitted"] == sum(outcome.ended.values())
 
 
-def test_short_scenarios_are_five_and_short() -> None:
+def test_short_scenarios_are_six_and_short() -> None:
     """Each is named as its file is, and its load lasts less than ten seconds: `make test` plays all of them."""
     specs = [load_scenario(str(path)) for path in SHORT]
-    assert ["bus_lost", "drained", "killed", "preempted", "storm"] == [spec.name for spec in specs]
+    assert ["bus_lost", "dashboards", "drained", "killed", "preempted", "storm"] == [
+        spec.name for spec in specs
+    ]
     assert max(spec.span for spec in specs) < 10
 
 

@@ -33,7 +33,7 @@ from store.memory_disk import Fate
 
 START = Instant(1_767_225_600_000_000_000)
 """2026-01-01, so that instants look like instants."""
-QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard", "unit-status")
+QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard", "unit-status", "dispatch-told")
 """What is said however little happens."""
 
 

@@ -1,0 +1,1 @@
+"""Loads on chains of hosts, and on planes, under policies of dispatch."""
