@@ -7,7 +7,6 @@ before every fact evolved until then is durable: whoever hears of it may rely on
 A failed append stops the component: its memory is ahead of its log, and starting again from the log is the remedy.
 """
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Generic
@@ -45,7 +44,7 @@ from core.nouns.reasons import Reason, sentence
 from runtime.clock import Clock
 from runtime.dispatch.lanes import Mail
 from runtime.dispatch.mailbox import Mailbox, hear_of_dispatch
-from runtime.dispatch.turns import Pace, Pacing, Turn
+from runtime.dispatch.turns import Pace, Turn, Turns
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
@@ -100,8 +99,7 @@ class Host(Generic[State]):
         self._doer = doer
         self.costs = costs or Costs(component.hears)
         self.mailbox = Mailbox(self.costs)
-        self._pacing = Pacing(pace, clock)
-        self._turn = turn or Turn()
+        self._turns = Turns(turn, pace, clock)
         self._teller = Teller(component.name, bus, self.counts, doer, clock, self.costs)
         self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._refollowing = component if isinstance(component, Refollowing) else None
@@ -151,7 +149,7 @@ class Host(Generic[State]):
     def close(self) -> None:
         """Let go of timers. What was not durable is gone, as it would be with the process."""
         self._wake.close()
-        self._pacing.close()
+        self._turns.close()
         self._to_append.close()
         for following in self._followings:
             following.close()
@@ -175,7 +173,7 @@ class Host(Generic[State]):
         self._put(Parcel(f"{self.component.name}.n", self.component.name, message), "")
 
     def _put(self, parcel: Parcel, reply_to: str) -> None:
-        if self._pacing.puts_off(lambda: self._put(parcel, reply_to)):
+        if self._turns.puts_off(lambda: self._put(parcel, reply_to)):
             return
         if not self.mailbox.put(parcel, reply_to, self.clock.now()):
             self.counts.inbox_lost += 1
@@ -211,7 +209,7 @@ class Host(Generic[State]):
                 image.fold(fact)
             self._early[log] = (image, facts[-1].sequence)
             return
-        if self._pacing.puts_off(lambda: self.take_facts(facts)):
+        if self._turns.puts_off(lambda: self.take_facts(facts)):
             return
         if not self.is_open:
             self._facts += facts
@@ -284,12 +282,12 @@ class Host(Generic[State]):
             await self._believe_clock()
             if self.guard is not None and (word := self.guard.take_word()) is not None:
                 self._record_word(word)
-            await self._take_turn()
+            gives_way = await self._take_turn()
             # 4. Let the batch go.
             if self._rows or self._outgoing:
                 self._to_append.ring()
             if self.mailbox:
-                await asyncio.sleep(0)  # Let the bus hand over what has come meanwhile.
+                await self._turns.rest(lambda: bool(self._rows) or self._is_appending, gives_way=gives_way)
             else:
                 self._sleeps_until = self._next_due()
                 await self._wake.wait(self._sleeps_until)
@@ -348,23 +346,24 @@ class Host(Generic[State]):
             return self._due
         return earliest(self._due, after(self._told_at, HEAD_INTERVAL))
 
-    async def _take_turn(self) -> None:
-        """Decide what has arrived until the turn is over, and then whatever is due."""
-        mailbox, turn = self.mailbox, self._turn
+    async def _take_turn(self) -> bool:
+        """Decide what has arrived until the turn is over, and then whatever is due. Return whether what waits is less urgent."""
+        mailbox, turn = self.mailbox, self._turns.turn
         begun = now = self.clock.now()
+        mail: Mail | None = None
         for _ in range(turn.envelopes):
-            mail = mailbox.take(now)
-            if mail is None:
+            if (mail := mailbox.take(now, mail)) is None:
                 break
-            await self._pacing.spend(mail.parcel.message)
+            await self._turns.spend(mail.parcel.message)
             now = self._handle(mail, now)
             if now - begun >= turn.span:
                 break
-        self._pacing.end_turn()
+        self._turns.end_turn()
         self._wake_component(now)
         self._follow_as_wanted()
         if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
             self._say_head(now)
+        return mail is None and bool(mailbox)
 
     def _follow_as_wanted(self) -> None:
         """Let a component change how it follows."""
@@ -487,6 +486,7 @@ class Host(Generic[State]):
             # 3. Tell what was decided with them, in the order in which it was.
             for item in outgoing:
                 self._teller.tell(item)
+            self._turns.tell_durable()
 
     def _packed_rows(self, rows: list[Row]) -> bytes | None:
         """As the nodes are after the last of these facts, which is the last one evolved."""

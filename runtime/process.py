@@ -8,6 +8,7 @@ little later, later each time.
 import asyncio
 import secrets
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -199,6 +200,8 @@ async def connected(url: str, fleet: str, name: str, *, inbox: str = "") -> Nats
         delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
 
 
+SWITCH_SECONDS = 0.0005
+"""After which a decision that takes long lets the log's writer thread go on: as often as a commit needs, that is, not every 5 ms."""
 ENDING = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """What ends a process in order: an operator, Ctrl-C, a terminal that is closed."""
 
@@ -225,6 +228,7 @@ async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             task.cancel()
 
     loop.set_exception_handler(_log_problem)
+    sys.setswitchinterval(SWITCH_SECONDS)
     LIFE_LINE.begin(loop)
     for number in ENDING:
         with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C works there without.

@@ -23,11 +23,11 @@ class ProcessorTime:
         found = {}
         for unit in units_of(self._plane.plan):
             pid = self._plane.supervisor.pid_of(unit.name)
-            found[unit.role, pid] = _seconds_of(pid)
+            found[unit.role, pid] = seconds_of(pid)
         server = self._plane.server
         if server is not None and server.pid:
-            found["nats", server.pid] = _seconds_of(server.pid)
-        found["client", os.getpid()] = _seconds_of(os.getpid())
+            found["nats", server.pid] = seconds_of(server.pid)
+        found["client", os.getpid()] = seconds_of(os.getpid())
         return found
 
     def figures(self, count: int) -> dict[str, float]:
@@ -44,7 +44,7 @@ class ProcessorTime:
         }
 
 
-def _seconds_of(pid: int) -> float:
+def seconds_of(pid: int) -> float:
     """User and system time of a process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -30,6 +30,11 @@ TURN_ENVELOPES_MAX = 512
 """Envelopes that a host decides before it lets the batch go, reads the bus and looks at what is due."""
 TURN_SPAN: Nanoseconds = seconds(0.002)
 """The same in time: a message on the bus is not seen before."""
+DURABLE_WAIT: Nanoseconds = seconds(0.002)
+"""So long a keeper waits for its log after it decided something urgent, before it decides what is less urgent: two or three commits. A list
+of 500 starts takes longer, and would be in the way of the answer."""
+TURN_YIELDS = 8
+"""Rounds of the event loop between two turns while messages wait."""
 SYSTEM_RATE_MAX = 2_000
 """Messages of the class `system` in a second that come before all others, at one host; what is beyond is `interactive`. A host decides
 some 10,000 messages in a second, so a flood of them leaves four fifths of it to others."""

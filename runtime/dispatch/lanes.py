@@ -24,7 +24,18 @@ _WAITS_KEPT = 1_000
 class Mail(Waiting):
     """A message that waits."""
 
-    __slots__ = ("expires", "is_gone", "lane", "order", "parcel", "reply_to", "size", "sort", "traits")
+    __slots__ = (
+        "expires",
+        "is_gone",
+        "is_moved",
+        "lane",
+        "order",
+        "parcel",
+        "reply_to",
+        "size",
+        "sort",
+        "traits",
+    )
 
     parcel: Parcel
     reply_to: str
@@ -39,6 +50,8 @@ class Mail(Waiting):
     lane: "Lane"
     is_gone: bool
     """Whether it was taken or lost, though it is still in some structure."""
+    is_moved: bool
+    """Whether it is next because it has waited its class's `max_wait`."""
 
 
 class Lane:

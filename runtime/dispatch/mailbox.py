@@ -35,6 +35,10 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import INBOX_MAX, SYSTEM_RATE_MAX
 from runtime.dispatch.lanes import SPARE, Lane, LaneKey, Mail, OfClass, Order
 
+STARTS_OR_STOPS = frozenset(
+    (UrgencyClass.SYSTEM, UrgencyClass.INTERACTIVE, UrgencyClass.PLACEMENT, UrgencyClass.GANG)
+)
+"""Classes of messages after which something is often due, or to be made durable, at once."""
 _NEVER = Instant(1 << 63)
 
 
@@ -105,17 +109,26 @@ class Mailbox:
         self._enter(mail)
         return self._count <= self._room or self._lose()
 
-    def take(self, now: Instant) -> Mail | None:
-        """Return the message that is decided next; None if none waits."""
+    def take(self, now: Instant, before: Mail | None = None) -> Mail | None:
+        """Return the message that is decided next; None if none waits, or if `before`, which was decided last, was to start or to stop
+        something and the next is no such message: then what is due comes first.
+        """
+        is_first = before is None or before.sort not in STARTS_OR_STOPS or not self._policy.has_classes
         mail = self._only
         if mail is not None:
+            if not (is_first or mail.sort in STARTS_OR_STOPS):
+                return None
             self._only = None
             self._claimed = None
             self._count = 0
         elif self._count:
-            lane = self._next_lane(now)
+            lane, passed_by = self._next_lane(now)
+            if not (is_first or lane.least[0].sort in STARTS_OR_STOPS):
+                return None
             if lane is not self._claimed:
                 self._claimed, self._claimed_at = lane, now
+                if passed_by is not None:
+                    self._classes[passed_by].handed_over += 1
             mail = lane.pop()
             self._count -= 1
             self._left(mail)
@@ -182,7 +195,7 @@ class Mailbox:
         mail = Mail()
         mail.parcel, mail.reply_to, mail.heard = parcel, reply_to, now
         mail.sender, mail.tenant = parcel.sender, parcel.tenant
-        mail.is_gone = False
+        mail.is_gone = mail.is_moved = False
         self._ticks += 1
         mail.tick = self._ticks
         traits = TRAITS.get(type(message))
@@ -260,23 +273,23 @@ class Mailbox:
 
     # A message is taken.
 
-    def _next_lane(self, now: Instant) -> Lane:
+    def _next_lane(self, now: Instant) -> tuple[Lane, str | None]:
+        """Return the lane to take from, and the class of the message that has to give way to that although it was its turn; None: none."""
         heap = self._heap
         while heap[0][1].entry is not heap[0][0]:
             heappop(heap)
         order, lane = heap[0]
-        claimed = self._claimed
-        is_handed_over = claimed is not None and claimed is not lane and bool(claimed.mails)
         if order[0] and now >= self._look_at and (overdue := self._overdue(now)) is not None:
-            if overdue.lane is not lane:
+            if overdue.lane is not lane and not overdue.is_moved:
+                overdue.is_moved = True
                 self._classes[overdue.sort].moved += 1
-            return overdue.lane
-        if is_handed_over:
-            assert claimed is not None
-            if order[0] and now - self._claimed_at < self.settings.quantum:
-                return claimed
-            self._classes[claimed.mails[0].sort].handed_over += 1
-        return lane
+            return overdue.lane, None
+        claimed = self._claimed
+        if claimed is None or claimed is lane or not claimed.mails:
+            return lane, None
+        if order[0] and now - self._claimed_at < self.settings.quantum:
+            return claimed, None
+        return lane, claimed.mails[0].sort
 
     def _overdue(self, now: Instant) -> Mail | None:
         """Return the message that has longest waited its `max_wait`, if one has."""

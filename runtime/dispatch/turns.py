@@ -1,12 +1,13 @@
 """Turns: how much a host decides before it reads the bus again, and, in simulated worlds, how long decisions take."""
 
+import asyncio
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from core.messages.base import Message
 from core.nouns.instant import Nanoseconds, after
-from core.nouns.limits import TURN_ENVELOPES_MAX, TURN_SPAN
+from core.nouns.limits import DURABLE_WAIT, TURN_ENVELOPES_MAX, TURN_SPAN, TURN_YIELDS
 from runtime.clock import Clock
 from runtime.wake import Wake
 
@@ -22,11 +23,15 @@ Pace = Callable[[Message], Nanoseconds]
 """Returns how long the decision on a message takes, which only a simulated world says: there, decisions take no time of themselves."""
 
 
-class Pacing:
-    """Lets decisions take time on a host's clock. What arrives meanwhile is not read before the turn is over, as from a socket."""
+class Turns:
+    """The turns of one host. With a pace, decisions take time on the host's clock, and what arrives in a turn is read when it is over, as
+    from a socket.
+    """
 
-    def __init__(self, pace: Pace | None, clock: Clock) -> None:
+    def __init__(self, turn: Turn | None, pace: Pace | None, clock: Clock) -> None:
         """Without `pace` no time is spent beside what decisions take of themselves."""
+        self.turn = turn or Turn()
+        self._durable = Wake(clock)
         self._pace = pace
         self._clock = clock
         self._wake = Wake(clock)
@@ -55,6 +60,24 @@ class Pacing:
             for read in unread:
                 read()
 
+    def tell_durable(self) -> None:
+        """A batch is durable, and told."""
+        self._durable.ring()
+
+    async def rest(self, is_unsaid: Callable[[], bool], *, gives_way: bool) -> None:
+        """Between two turns, let the bus hand over what has come meanwhile.
+
+        is_unsaid   returns whether something that was decided is not told yet
+        gives_way   whether what waits is less urgent than what was decided: then that is told first, if it takes no longer than
+                    `DURABLE_WAIT`
+        """
+        until = after(self._clock.now(), DURABLE_WAIT)
+        while gives_way and is_unsaid() and self._clock.now() < until:
+            await self._durable.wait(until)
+        for _ in range(TURN_YIELDS):
+            await asyncio.sleep(0)
+
     def close(self) -> None:
-        """Let go of the timer."""
+        """Let go of timers."""
         self._wake.close()
+        self._durable.close()

@@ -42,7 +42,6 @@ START = Instant(1_767_225_600 * SECOND)
 WARM_SECONDS = 2.0
 """Before what is counted."""
 DRAIN_SECONDS = 2.0
-"""After the last message, in which chains come to their end."""
 
 
 class Play(Struct, frozen=True):
@@ -60,6 +59,8 @@ class Play(Struct, frozen=True):
     """The urgency of bulk."""
     floods: float = 0.0
     """Urgent messages a second that one more tenant says."""
+    drain: float = DRAIN_SECONDS
+    """Seconds after the last message, in which chains come to their end."""
     spike: tuple[float, float, float] | None = None
     """Seconds from the start, seconds, and the factor by which there is more bulk meanwhile."""
 
@@ -170,7 +171,7 @@ async def _play(given: Play) -> Played:
     played.bulk_done = len(played.bulk_waits)
     for task in tasks:
         task.cancel()
-    await asyncio.sleep(DRAIN_SECONDS)
+    await asyncio.sleep(given.drain)
     return played
 
 
