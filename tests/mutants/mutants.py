@@ -565,4 +565,27 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "lane_taken_from_behind",
+        "Of the messages of one sender about one thing, the newest is decided first once the lane is long.",
+        (
+            Edit(
+                "runtime/dispatch/lanes.py",
+                "        mail = self.mails.popleft()\n        if self.least[0] is mail:\n            self.least.popleft()\n",
+                "        mail = self.mails.pop() if len(self.mails) > 2 else self.mails.popleft()\n"
+                "        self.least = deque(sorted(self.mails, key=lambda one: one.order)[:1])\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "longest_wait_forgotten",
+        "A class that waits behind more urgent ones waits for ever.",
+        (
+            Edit(
+                "runtime/dispatch/mailbox.py",
+                "        if first is None or first.expires > now:\n",
+                "        if first is None or first.sort != UrgencyClass.INTERACTIVE or first.expires > now:\n",
+            ),
+        ),
+    ),
 )
