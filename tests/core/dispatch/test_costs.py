@@ -32,7 +32,7 @@ def test_cost_is_the_75th_percentile_by_type_and_size() -> None:
 
 
 def test_drift_of_ten_times_is_known_within_a_hundred_messages() -> None:
-    """One decision that is slow changes nothing."""
+    """C-6: one decision that is slow changes nothing."""
     costs = Costs()
     for _ in range(1_000):
         costs.measured(FindBid, 1, MILLISECOND)
@@ -45,7 +45,7 @@ def test_drift_of_ten_times_is_known_within_a_hundred_messages() -> None:
 
 
 def test_way_of_a_chain_adds_up() -> None:
-    """The agent tells the broker, and the broker what it knows by then."""
+    """C-2, C-6: the agent tells the broker, and the broker what it knows by then."""
     agent, broker = Costs((FindBid,)), Costs((SolicitBid,))
     agent.measured(FindBid, 1, 7 * MILLISECOND)
     broker.measured(SolicitBid, 1, MILLISECOND)
@@ -77,7 +77,7 @@ def test_way_of_which_nothing_was_told_is_that_of_the_classes() -> None:
 
 
 def test_costs_are_told_with_the_tenth_message_or_after_a_second() -> None:
-    """Each type of message has a count of its own, because others hear it."""
+    """C-6: each type of message has a count of its own, because others hear it."""
     costs = Costs((FindBid,))
     assert {} == costs.to_tell(Bid, 0), "nothing is known"
     costs.measured(FindBid, 1, MILLISECOND)

@@ -283,7 +283,7 @@ def test_beats_wait_until_somebody_looks_at_them() -> None:
 
 
 def test_waits_and_lateness_are_told_by_class() -> None:
-    """C-9."""
+    """C-9: what waits, was taken and was late, and the percentiles of waits."""
     post = Post()
     for number in range(100):
         post.put(f"{number}", QUERY)
