@@ -14,7 +14,7 @@ from bus.port import Bus
 from core.codec import Parcel
 from core.component import Effect
 from core.dispatch.context import LATE_MAX, NO_CONTEXT, Context, Urgency
-from core.dispatch.costs import Costs
+from core.dispatch.costs import NO_COSTS, Costs
 from core.fact import Head
 from core.messages.base import Answer, Message, Refused
 from core.messages.logs import FactsTold, HeadTold, ToldFact
@@ -108,7 +108,7 @@ class Teller:
 
     def say(self, message: Message, reply_to: str = "", urgency: Urgency | None = None) -> None:
         """Say one message, with what its chain has left, and with costs if it is time to tell them."""
-        costs = self._costs.to_tell(type(message), self._clock.now())
+        costs = NO_COSTS if reply_to else self._costs.to_tell(type(message), self._clock.now())
         context = Context(urgency, costs) if costs or urgency is not None else NO_CONTEXT
         try:
             self._bus.say(message, reply_to, context)
