@@ -231,7 +231,17 @@ _VERBS: dict[type[Message], str] = {}
 for _type in MESSAGES:
     if not issubclass(_type, Answer):
         _VERBS[_type] = str(_type.__struct_config__.tag).replace("-", "_")
+_NOUNS = {
+    str(kind.__struct_config__.tag): ("agent", "worker") if route is CREW else (route.noun,)
+    for kind, route in ROUTES.items()
+}
 _SIGNED = frozenset(kind for kind, route in ROUTES.items() if route.signed)
+
+
+def own_costs(sender: str, costs: Mapping[str, int]) -> dict[str, int]:
+    """Return the costs of messages that go to hosts such as the sender; what a host tells of others' is nobody's to tell."""
+    noun = sender.partition(".")[0]
+    return {tag: cost for tag, cost in costs.items() if noun in _NOUNS.get(tag, ())}
 
 
 def subject_of(fleet: str, message: Message, tenant: str = "") -> str:

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 import structlog
 
-from bus.catalogue import DISPATCH, KEEPER, STATUS
+from bus.catalogue import DISPATCH, KEEPER, STATUS, own_costs
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import Component, Decision, ImageAdopted, Images, Refollowing, RowKeeper, State
@@ -159,7 +159,7 @@ class Host(Generic[State]):
     def hear(self, parcel: Parcel, reply_to: str) -> None:
         """A message for the component."""
         if parcel.costs and not parcel.tenant:
-            self.costs.hear(parcel.sender, parcel.costs)
+            self.take_costs(parcel.sender, parcel.costs)
         if type(parcel.message) not in self._hears:
             self.counts.unexpected += 1
             logger.warning(
@@ -229,8 +229,8 @@ class Host(Generic[State]):
             self.take_facts([self._fact_of(note)])
 
     def take_costs(self, sender: str, costs: CostsTold) -> None:
-        """What a followed log's keeper told of its costs."""
-        self.costs.hear(sender, costs)
+        """What another host told of its costs: those of messages that go to hosts such as that one."""
+        self.costs.hear(sender, own_costs(sender, costs), self.clock.now())
 
     def _fact_of(self, note: Note) -> Fact:
         return Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, note)
@@ -398,7 +398,7 @@ class Host(Generic[State]):
         if handed is not None:
             suspects.handled(parcel.message, handed, decision)
         # Outside of the blame: a bus or a disk that fails is not the message's fault.
-        self._let_go(decision, reply_to, "" if mail.traits is NOTICE else mail.sort, mail.deadline)
+        self._let_go(decision, reply_to, "" if mail.traits is NOTICE else mail.sort, mail.chain_deadline)
         done_at = self.clock.now()
         self.costs.measured(type(parcel.message), mail.size, done_at - taken_at)
         return done_at

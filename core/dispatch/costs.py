@@ -19,11 +19,15 @@ SAMPLES = 100
 SORTED_EVERY = 10
 """Decisions after which it is taken anew: a cost that has changed is known after 75 decisions at most."""
 TOLD_EVERY = 10
-"""Messages of one type, of which one tells costs."""
+"""Of so many messages of one type one tells costs, on average: chosen by their number, so that of several hearers each is told."""
 TOLD_INTERVAL: Nanoseconds = seconds(1)
 """After which the next message of a type tells costs, however few there were."""
+LASTS: Nanoseconds = seconds(60)
+"""For so long the word of a sender counts; one that lives tells its costs again every second in which it says anything."""
 SENDERS_MAX = 64
 """Senders of which the costs of one type are kept; the one that was heard longest ago makes room."""
+_SPREAD, _WHOLE = 2_654_435_769, 1 << 32
+"""Multiples of the golden ratio of 2^32 are spread evenly, with no period that could be that of the hearers (Knuth, volume 3, 6.4)."""
 COST_MAX: Nanoseconds = seconds(60)
 """A cost beyond is taken for so much."""
 
@@ -44,13 +48,13 @@ class Costs:
         self._samples: dict[tuple[type[Message], int], deque[int]] = {}
         self._counts: dict[tuple[type[Message], int], int] = {}
         self._own: dict[tuple[type[Message], int], int] = {}
-        self._heard: dict[str, dict[str, int]] = {}
-        """By tag and sender."""
+        self._heard: dict[str, dict[str, tuple[int, int]]] = {}
+        """By tag and sender, a cost, and when it was told."""
         self._ways: dict[type[Message], int] = {}
         self._kinds = {kind: tag_of(kind) for kind in hears if not issubclass(kind, Notice)}
         self._measured: set[type[Message]] = set()
         self._told_at: dict[type[Message], tuple[int, int]] = {}
-        """By the type of a message that was said: messages since costs were told with one, and when that was."""
+        """By the type of a message that was said: how many were, and when costs were told with one."""
 
     def measured(self, kind: type[Message], size: int, cost: int) -> None:
         """Record that a decision took so long; one that took no time says nothing."""
@@ -82,32 +86,36 @@ class Costs:
     def _from(self, kind: type[Message]) -> int:
         heard = self._heard.get(tag_of(kind))
         if heard:
-            return max(heard.values())
+            return max(cost for cost, _ in heard.values())
         sort = traits_of(kind).sort
         # Of a type whose class depends on the message, the cost of starting a few tasks stands for all.
         return DEFAULT_COSTS[sort if isinstance(sort, str) else "placement"]
 
-    def hear(self, sender: str, told: CostsTold) -> None:
-        """Keep what another host told of its costs."""
+    def hear(self, sender: str, told: CostsTold, now: int) -> None:
+        """Keep what another host told of its costs, and forget words that are old."""
         for tag, cost in told.items():
             if tag not in TAGS:
                 continue
             heard = self._heard.setdefault(tag, {})
             heard.pop(sender, None)
-            if len(heard) >= SENDERS_MAX:
-                del heard[next(iter(heard))]
-            heard[sender] = max(1, min(cost, COST_MAX))
+            while heard:
+                oldest = next(iter(heard))
+                if len(heard) < SENDERS_MAX and heard[oldest][1] + LASTS > now:
+                    break
+                del heard[oldest]
+            heard[sender] = max(1, min(cost, COST_MAX)), now
         self._ways.clear()
 
     def to_tell(self, kind: type[Message], now: int) -> CostsTold:
         """Return the costs to tell with a message of this type; empty: it is too early, or nothing was measured."""
         if not self._measured:
             return NO_COSTS
-        said, at = self._told_at.get(kind, (TOLD_EVERY, 0))
-        if said + 1 < TOLD_EVERY and now < at + TOLD_INTERVAL:
+        said, at = self._told_at.get(kind, (0, -TOLD_INTERVAL))
+        is_chosen = said * _SPREAD % _WHOLE * TOLD_EVERY < _WHOLE
+        if not is_chosen and now < at + TOLD_INTERVAL:
             self._told_at[kind] = (said + 1, at)
             return NO_COSTS
-        self._told_at[kind] = (0, now)
+        self._told_at[kind] = (said + 1, now)
         found: dict[str, int] = {}
         for (one, _), cost in self._own.items():
             tag = self._kinds.get(one)

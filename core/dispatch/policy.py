@@ -11,6 +11,9 @@ from core.nouns.instant import Instant
 
 Rank = tuple[int, int]
 
+LATE_TARGETS = 2
+"""Of policies that rank by deadlines. source: spec/cameo-harvest.md 1.3, 7: no domino effect."""
+
 
 class Waiting:
     """A message that waits, as far as policies know it."""
@@ -42,6 +45,10 @@ class Policy(Protocol):
     """Whether `system` comes before all ranks, and what has waited `max_wait` before the others. A policy without classes needs neither:
     nothing waits for ever."""
 
+    late_targets: int | None
+    """How many targets late a message is when all that is not so late comes before it; None: never. What is lost anyway makes no other
+    message late."""
+
     def rank(self, waiting: Waiting) -> Rank:
         """Return the two numbers of a message that begins to wait."""
 
@@ -56,6 +63,7 @@ class PolicyOfDispatch:
     """What policies have in common: nothing is remembered, and everybody is within the rate."""
 
     has_classes = True
+    late_targets: int | None = None
 
     def __init__(self, settings: DispatchSettings) -> None:
         """As operators set it."""

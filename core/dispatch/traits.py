@@ -5,7 +5,8 @@ A new message is one line here; tests/core/dispatch/test_traits.py walks the reg
 Messages of one sender with the same order key are decided in the order in which they came. The empty key puts all of a sender's
 messages of such types into one order. Requests of one cycle of auctions are in one order because an agent offers capacity by rank
 (docs/decisions/0035-awards-by-rank.md); commands to a worker, because a worker refuses a lower sequence than it has obeyed; beats and
-reports of a worker, because they count one order.
+reports of a worker, because they count one order. A person's submissions, questions, settings, and changes of one workload are orders of
+their own: whoever looks at lists all the time can still submit.
 """
 
 from collections.abc import Callable, Iterable
@@ -141,6 +142,14 @@ def _report_look(message: Any) -> Nanoseconds:
     return TASKS_LOOK if message.tasks.task != WHOLE else Nanoseconds(0)
 
 
+def _submission(_: Any) -> str:
+    return "submissions"
+
+
+def _query(_: Any) -> str:
+    return "queries"
+
+
 WORKLOAD = attrgetter("workload")
 WORKER = attrgetter("worker")
 
@@ -270,10 +279,10 @@ _REPORTED: dict[type[Message], Traits] = {
     sharing.SetShares: Traits(REPORT),
 }
 _OF_PEOPLE: dict[type[Message], Traits] = {
+    queue.SubmitWorkload: Traits(INTERACTIVE, _submission),
     **{
-        kind: Traits(INTERACTIVE)
+        kind: Traits(INTERACTIVE, WORKLOAD)
         for kind in (
-            queue.SubmitWorkload,
             queue.CancelWorkload,
             queue.HoldWorkload,
             queue.ReleaseWorkload,
@@ -282,6 +291,11 @@ _OF_PEOPLE: dict[type[Message], Traits] = {
             queue.SetPriority,
             moves.MoveWorkload,
             control.OperateTasks,
+        )
+    },
+    **{
+        kind: Traits(INTERACTIVE)
+        for kind in (
             nodes.DrainNodes,
             nodes.UndrainNodes,
             nodes.PlanMaintenance,
@@ -308,7 +322,7 @@ _OF_PEOPLE: dict[type[Message], Traits] = {
         )
     },
     **{
-        kind: Traits(QUERY)
+        kind: Traits(QUERY, _query)
         for kind in (
             queue.ShowWorkload,
             queue.ListWorkloads,

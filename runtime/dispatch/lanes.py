@@ -9,7 +9,8 @@ from core.messages.dispatch import ClassWaits
 from core.nouns.instant import Nanoseconds
 
 Order = tuple[int, int, int, int]
-"""What lanes are sorted by: 0 for `system` and 1 for all others, the policy's two numbers, and the order of arrival."""
+"""What lanes are sorted by: 0 for `system`, 1 for all others, and 2 for those that are too late; then the policy's two numbers, or the time
+of arrival of what is too late; and the order of arrival."""
 LaneKey = tuple[str, str]
 """A sender and an order key."""
 
@@ -48,6 +49,12 @@ class Mail(Waiting):
     """When it has waited its class's `max_wait`."""
     order: Order
     lane: "Lane"
+
+    @property
+    def chain_deadline(self) -> int:
+        """When the chain should be over, as what follows from the message says it: without the time until somebody looks at it."""
+        return min(self.deadline, self.heard + self.within)
+
     is_gone: bool
     """Whether it was taken or lost, though it is still in some structure."""
     is_moved: bool

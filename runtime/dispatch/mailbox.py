@@ -5,12 +5,12 @@ most urgent message, so a later urgent one lends its urgency to those before it.
 only sorts, and ties fall by arrival:
 
 1. lanes with a message of the class `system`
-2. the lane of the message that has longest waited its class's `max_wait`
+2. at every fourth decision, the lane of the message that has longest waited its class's `max_wait`
 3. the lane last taken from, until the quantum is over
-4. the lane of the lowest rank
+4. the lane of the lowest rank; lanes that are late by two targets come behind all others, by arrival
 
-Bound: once a message has waited `max_wait`, only `system`, messages that reached their own `max_wait` before it, and those before it in
-its lane are decided first.
+Bound: while messages have waited their `max_wait`, one of each four that are decided, `system` aside, is the one that is longest over it,
+or one before that in its lane. More would let a backlog pass everything urgent that comes after it.
 
 A mailbox in which one message waits keeps no lanes at all. A full one loses the newest message of the least urgent class, of the sender
 that has most of the class.
@@ -39,6 +39,10 @@ STARTS_OR_STOPS = frozenset(
     (UrgencyClass.SYSTEM, UrgencyClass.INTERACTIVE, UrgencyClass.PLACEMENT, UrgencyClass.GANG)
 )
 """Classes of messages after which something is often due, or to be made durable, at once."""
+OVERDUE_EVERY = 4
+"""One of so many decisions is of what has waited its `max_wait`."""
+_SYSTEM, _RANKED, _TOO_LATE = range(3)
+"""The first number of an `Order`."""
 _NEVER = Instant(1 << 63)
 
 
@@ -81,6 +85,8 @@ class Mailbox:
         self._ticks = 0
         self._look_at = _NEVER
         """Before it nothing has waited its `max_wait`."""
+        self._since_overdue = 0
+        """Decisions since the last one of what had waited its `max_wait`, while something had."""
         self._claimed: Lane | None = None
         self._claimed_at = Instant(0)
         self._system_full_at = 0
@@ -146,7 +152,9 @@ class Mailbox:
         return mail
 
     def use(self, settings: DispatchSettings, revision: int) -> None:
-        """Go by other settings from now on; what waits is ranked anew. A policy that this build does not know changes nothing."""
+        """Go by other settings from now on: what waits is ranked anew, and waits as long as they say. A policy that this build does not
+        know changes nothing.
+        """
         if settings.policy not in POLICIES:
             return
         self.settings, self.revision = settings, revision
@@ -160,7 +168,10 @@ class Mailbox:
         self._claimed = None
         self._look_at = _NEVER
         for mail in mails:
+            self._aim(mail)
             self._rank(mail)
+        if self._only is not None:
+            self._aim(self._only)
 
     def refuse(self) -> list[Mail]:
         """Take out all messages but the host's own notices, by arrival."""
@@ -205,12 +216,15 @@ class Mailbox:
         mail.traits = traits
         sort, left = self._urgency(parcel, traits, now)
         mail.sort = sort
-        target = self.settings.target(sort)
-        mail.within = target.within
         mail.deadline = now + left + traits.look_of(message)
-        mail.expires = now + target.max_wait
+        self._aim(mail)
         mail.size = traits.size_of(message)
         return mail
+
+    def _aim(self, mail: Mail) -> None:
+        target = self.settings.target(mail.sort)
+        mail.within = target.within
+        mail.expires = mail.heard + target.max_wait
 
     def _urgency(self, parcel: Parcel, traits: Traits, now: Instant) -> tuple[str, int]:
         """Return the class of a message and what is left for its chain."""
@@ -256,13 +270,13 @@ class Mailbox:
         mail.rank = rank = self._policy.rank(mail)
         if self._policy.has_classes:
             if mail.sort == UrgencyClass.SYSTEM:
-                mail.order = (0, mail.tick, 0, mail.tick)
+                mail.order = (_SYSTEM, mail.tick, 0, mail.tick)
             else:
-                mail.order = (1, *rank, mail.tick)
+                mail.order = (_RANKED, *rank, mail.tick)
                 if mail.expires < self._look_at:
                     self._look_at = Instant(mail.expires)
         else:
-            mail.order = (1, *rank, mail.tick)
+            mail.order = (_RANKED, *rank, mail.tick)
         key = (mail.sender, traits.key_of(message))
         lane = self._lanes.get(key)
         if lane is None:
@@ -275,21 +289,38 @@ class Mailbox:
 
     def _next_lane(self, now: Instant) -> tuple[Lane, str | None]:
         """Return the lane to take from, and the class of the message that has to give way to that although it was its turn; None: none."""
-        heap = self._heap
-        while heap[0][1].entry is not heap[0][0]:
-            heappop(heap)
-        order, lane = heap[0]
+        order, lane = self._first(now)
         if order[0] and now >= self._look_at and (overdue := self._overdue(now)) is not None:
-            if overdue.lane is not lane and not overdue.is_moved:
-                overdue.is_moved = True
-                self._classes[overdue.sort].moved += 1
-            return overdue.lane, None
+            self._since_overdue += 1
+            if overdue.lane is lane or self._since_overdue >= OVERDUE_EVERY:
+                if overdue.lane is not lane and not overdue.is_moved:
+                    overdue.is_moved = True
+                    self._classes[overdue.sort].moved += 1
+                self._since_overdue = 0
+                return overdue.lane, None
         claimed = self._claimed
-        if claimed is None or claimed is lane or not claimed.mails:
+        if claimed is None or claimed is lane or not claimed.mails or not self._policy.has_classes:
             return lane, None
         if order[0] and now - self._claimed_at < self.settings.quantum:
             return claimed, None
         return lane, claimed.mails[0].sort
+
+    def _first(self, now: Instant) -> tuple[Order, Lane]:
+        """Return the lane of the lowest rank, with its place; lanes that are too late are put behind the others first."""
+        heap, late_targets = self._heap, self._policy.late_targets
+        while True:
+            order, lane = heap[0]
+            if lane.entry is not order:
+                heappop(heap)
+                continue
+            if order[0] == _RANKED and late_targets is not None:
+                least = lane.least[0]
+                if least.deadline + late_targets * least.within < now:
+                    heappop(heap)
+                    lane.entry = (_TOO_LATE, least.heard, 0, least.tick)
+                    heappush(heap, (lane.entry, lane))
+                    continue
+            return order, lane
 
     def _overdue(self, now: Instant) -> Mail | None:
         """Return the message that has longest waited its `max_wait`, if one has."""

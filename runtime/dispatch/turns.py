@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from core.messages.base import Message
 from core.nouns.instant import Nanoseconds, after
-from core.nouns.limits import DURABLE_WAIT, TURN_ENVELOPES_MAX, TURN_SPAN, TURN_YIELDS
+from core.nouns.limits import DURABLE_WAIT, DURABLE_WAIT_EVERY, TURN_ENVELOPES_MAX, TURN_SPAN, TURN_YIELDS
 from runtime.clock import Clock
 from runtime.wake import Wake
 
@@ -32,6 +32,7 @@ class Turns:
         """Without `pace` no time is spent beside what decisions take of themselves."""
         self.turn = turn or Turn()
         self._durable = Wake(clock)
+        self._may_wait_at = clock.now()
         self._pace = pace
         self._clock = clock
         self._wake = Wake(clock)
@@ -69,11 +70,15 @@ class Turns:
 
         is_unsaid   returns whether something that was decided is not told yet
         gives_way   whether what waits is less urgent than what was decided: then that is told first, if it takes no longer than
-                    `DURABLE_WAIT`
+                    `DURABLE_WAIT`, and no more than a tenth of the time was waited for that
         """
-        until = after(self._clock.now(), DURABLE_WAIT)
-        while gives_way and is_unsaid() and self._clock.now() < until:
-            await self._durable.wait(until)
+        begun = self._clock.now()
+        if gives_way and begun >= self._may_wait_at:
+            until = after(begun, DURABLE_WAIT)
+            while is_unsaid() and self._clock.now() < until:
+                await self._durable.wait(until)
+            waited = self._clock.now() - begun
+            self._may_wait_at = after(begun, Nanoseconds(waited * DURABLE_WAIT_EVERY))
         for _ in range(TURN_YIELDS):
             await asyncio.sleep(0)
 

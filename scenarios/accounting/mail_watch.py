@@ -10,6 +10,8 @@ from core.nouns.instant import SECOND, Instant
 from runtime.dispatch.lanes import LaneKey, Mail
 from runtime.dispatch.mailbox import Mailbox
 
+PASSED_MAX = 4
+"""Decisions in a row that something may wait for that has waited its longest: one more would be a mailbox that lets it starve."""
 PROBLEMS_MAX = 5
 """Told of one mailbox; one that is broken would have as many as it has messages."""
 
@@ -20,6 +22,8 @@ class MailWatch:
     def __init__(self, name: str, mailbox: Mailbox) -> None:
         self.problems: list[str] = []
         self._name = name
+        self._passed = 0
+        """Decisions since something had waited too long, or since the one that was longest over was decided."""
         self._mailbox = mailbox
         self._lanes: dict[LaneKey, deque[Mail]] = {}
         self._waiting: dict[str, dict[int, Mail]] = {sort: {} for sort in UrgencyClass}
@@ -48,8 +52,11 @@ class MailWatch:
         self._forget(mail)
 
     def _look_for_starved(self, mail: Mail, lane: deque[Mail], now: Instant) -> None:
-        """Of what has waited its `max_wait`, what is longest over it comes next, or `system` does, or what is before either in a lane."""
-        if mail.sort == UrgencyClass.SYSTEM or not self._mailbox.starves:
+        """Of four decisions, `system` aside, one is of what is longest over its `max_wait`, or of what is before that in its lane."""
+        if not self._mailbox.starves:
+            self._passed = 0
+            return
+        if mail.sort == UrgencyClass.SYSTEM:
             return
         over = [
             first
@@ -58,8 +65,12 @@ class MailWatch:
         ]
         longest = min(over, key=lambda one: (one.expires, one.tick), default=None)
         if longest is None or longest is mail or longest.expires > now or longest in lane:
+            self._passed = 0
             return
         if any(one.sort == UrgencyClass.SYSTEM for one in lane):
+            return
+        self._passed += 1
+        if self._passed < PASSED_MAX:
             return
         waited = (now - longest.heard) / SECOND
         self._tell(f"{_text(mail)} was taken before {_text(longest)}, which had waited {waited:.1f} s")

@@ -185,13 +185,27 @@ async def test_answers_come_in_the_order_taken(place: Place) -> None:
         ("b", count("b")), ("read-2", how_many()),
     ]:  # fmt: skip
         asked.ask(name, message)
-    await place.sleep(0.02)
+        await place.sleep(0.003)  # Taken as it comes, whatever the policy.
     assert ["read-0"] == asked.order, "nothing stands before the first, and it is answered at once"
     asked.ask("read-3", how_many())
     await place.sleep(0.2)
     assert ["read-0", "a", "read-1", "a-again", "b", "read-2", "read-3"] == asked.order
     assert [0, 1, 1, 1, 2, 2, 2] == [number_of(answer) for _, answer in asked.answers]
-    # Facts of a batch are told before anything else that was decided with them.
+    assert ["LogOpened", "fact a", "report a", "fact b", "report b"] == ear.words
+
+
+@virtual
+async def test_facts_of_a_batch_are_told_before_anything_else(place: Place) -> None:
+    """Also before what was decided with the first of them."""
+    place.sync = SLOW
+    ear = await Ear(place).open()
+    await place.keep()
+    await place.sleep(1)
+    asked = Asked(place)
+    for name in ("a", "b"):
+        asked.ask(name, count(name))
+    await place.sleep(0.2)
+    assert ["a", "b"] == asked.order
     assert ["LogOpened", "fact a", "fact b", "report a", "report b"] == ear.words
 
 

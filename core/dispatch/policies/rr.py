@@ -4,7 +4,7 @@ from core.dispatch.policy import PolicyOfDispatch, Rank, Waiting
 from core.nouns.dispatch import DispatchSettings
 
 SENDERS_MAX = 1024
-"""Senders remembered; those whose turns are over are forgotten first."""
+"""Senders from which those whose turns are over are forgotten, each time that there are twice as many."""
 
 
 class RoundRobin(PolicyOfDispatch):
@@ -16,14 +16,16 @@ class RoundRobin(PolicyOfDispatch):
         """As operators set it."""
         self._turn = 0
         """Of the newest message that was taken."""
+        self._prune_at = SENDERS_MAX
         self._next: dict[str, int] = {}
         """By sender, the turn of the next message."""
 
     def rank(self, waiting: Waiting) -> Rank:
         """The sender's next turn, and the order of arrival within it."""
         turn = max(self._next.get(waiting.sender, 0), self._turn)
-        if len(self._next) > SENDERS_MAX:
+        if len(self._next) > self._prune_at:
             self._next = {sender: next_ for sender, next_ in self._next.items() if next_ > self._turn}
+            self._prune_at = max(SENDERS_MAX, 2 * len(self._next))
         self._next[waiting.sender] = turn + 1
         return turn, waiting.tick
 

@@ -8,7 +8,7 @@ from core.nouns.dispatch import DispatchSettings
 from core.nouns.instant import SECOND, Instant
 
 TENANTS_MAX = 4096
-"""Tenants whose tokens are counted; those with all of theirs are forgotten first."""
+"""Tenants from which those with all of their tokens are forgotten, each time that there are twice as many."""
 
 
 class Token(LeastLaxityFirst):
@@ -18,6 +18,7 @@ class Token(LeastLaxityFirst):
         """As operators set it: so many requests of one tenant in a second."""
         self._span = SECOND // settings.rate
         """Nanoseconds in which one token comes."""
+        self._prune_at = TENANTS_MAX
         self._full_at: dict[str, int] = {}
         """By tenant, when the bucket is full again."""
 
@@ -26,7 +27,8 @@ class Token(LeastLaxityFirst):
         full_at = max(self._full_at.get(tenant, 0), now)
         if full_at + self._span > now + SECOND:
             return False
-        if len(self._full_at) >= TENANTS_MAX:
+        if len(self._full_at) >= self._prune_at:
             self._full_at = {one: then for one, then in self._full_at.items() if then > now}
+            self._prune_at = max(TENANTS_MAX, 2 * len(self._full_at))
         self._full_at[tenant] = full_at + self._span
         return True

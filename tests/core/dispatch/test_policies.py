@@ -70,13 +70,6 @@ def test_round_robin_takes_one_of_each_sender_in_turn() -> None:
     assert (2, 7) == ranking.rank(late), "who comes now gets the present turn, and no earlier one"
 
 
-def test_what_is_late_by_two_targets_goes_by_arrival() -> None:
-    """No domino: a chain that is lost anyway is not served before those that can still be in time."""
-    ranking = policy("llf")
-    assert (NOW - 400 * MILLISECOND, 0) == ranking.rank(waiting(left=-400 * MILLISECOND))
-    assert (NOW, 0) == ranking.rank(waiting(left=-401 * MILLISECOND))
-
-
 def test_tokens_come_evenly_and_are_a_second_s_worth() -> None:
     """Each tenant has tokens of its own."""
     ranking = policy("token", rate=4)

@@ -162,6 +162,36 @@ def test_all_hosts_go_by_what_operators_set() -> None:
         loop.close()
 
 
+@pytest.mark.parametrize("name", ["quiet_minutes", "rack_loss"])
+def test_no_urgency_of_a_healthy_plane_is_disbelieved(name: str) -> None:
+    """C-1: else operators would look for another build, or for a client that is not ours."""
+    loop = VirtualLoop(WORLD_START)
+    try:
+        run = simulated_run(load_scenario(name), 1, loop)
+        world = run.world
+        assert isinstance(world, SimulatedWorld)
+        found: list[tuple[str, int]] = []
+
+        async def body() -> None:
+            await run.begin()
+            await run.strike()
+            await run.calm_down()
+            found.extend(
+                (one.sort, one.disbelieved)
+                for unit in world.all
+                if unit.open is not None and unit.open.host is not None
+                for one in unit.open.host.mailbox.told()
+            )
+            await run.stop()
+
+        loop.run_until_complete(body())
+    finally:
+        loop.cancel_all()
+        loop.close()
+    assert len(found) > 20
+    assert {0} == {count for _, count in found}
+
+
 def _policies(world: SimulatedWorld) -> set[str]:
     return {
         unit.open.host.mailbox.settings.policy
