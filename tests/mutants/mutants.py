@@ -508,12 +508,12 @@ MUTANTS = (
     ),
     Mutant(
         "pooled_with_work_on_it",
-        "A node that is closed for a move to another pool moves there while something is still on it.",
+        "A plan that is applied moves nodes at once although something is still on them.",
         (
             Edit(
-                "core/rules/scopes.py",
-                "    return [node for node in nodes if is_unused(capacity, node)]\n",
-                "    return nodes\n",
+                "core/pooling/moving.py",
+                "        if is_unused(capacity, node) and node not in kept and not others:\n",
+                "        if (is_unused(capacity, node) or node >= 0) and node not in kept and not others:\n",
             ),
         ),
     ),
