@@ -43,7 +43,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
     """Play both bursts by each policy."""
-    seeds = QUICK_SEEDS if is_quick or chosen is None else chosen.seeds
+    seeds = QUICK_SEEDS if is_quick else SEEDS if chosen is None else chosen.seeds
     begin = QUICK_BEGIN if is_quick else BEGIN
     figures: dict[str, float] = {}
     for policy, name in (("llf", ""), ("fifo", "fifo_")):

@@ -27,6 +27,7 @@ from bench.support.peers import (
     slurm_gang_allocation,
     slurm_gangs,
 )
+from bench.support.plane_client import emulated
 from bench.support.report import Findings, Yardstick, at_least, at_most, fsync_seconds
 from bus.nats import NatsConnection
 from bus.port import Address, Bus
@@ -38,7 +39,7 @@ from core.messages.queue import CancelWorkload, ListWorkloads, Submitted, Submit
 from core.nouns.ids import RegionName, WorkloadId, region_log
 from core.nouns.instant import seconds
 from core.nouns.quantities import MILLI, Amount
-from core.nouns.workload import Emulation, JobSpec, Program, WorkloadSpec
+from core.nouns.workload import JobSpec, Program, WorkloadSpec
 from runtime.fleet_file import load_plan
 from runtime.plane import PlaneProcesses
 
@@ -271,13 +272,6 @@ class _Measuring:
                 return await self._submitted(spec)
 
         return await asyncio.gather(*(submit() for _ in range(count)))
-
-
-def emulated(tasks: int, gpus: int) -> WorkloadSpec:
-    """A gang that runs for long."""
-    need = Amount(gpus * MILLI, gpus * MILLI, 1 << 30)
-    job = JobSpec("main", tasks, need, "H100", Emulation(work=LONG))
-    return WorkloadSpec("bench", (job,))
 
 
 def program(run: str) -> WorkloadSpec:

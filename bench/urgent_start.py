@@ -23,9 +23,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from bench.start import emulated
 from bench.support.cpu_time import seconds_of
 from bench.support.dispatch.plane import PolicyPlane, policy_plane
+from bench.support.plane_client import emulated
 from bench.support.report import Findings, at_least
 from core.messages.starts import ListStarts
 
@@ -53,8 +53,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
     """Fill the region but for three nodes, let gangs of four wait, and start work of one GPU by each policy in turn."""
-    waiting = QUICK_WAITING if is_quick or chosen is None else chosen.waiting
-    turns = QUICK_TURNS if is_quick or chosen is None else chosen.turns
+    given = chosen or argparse.Namespace(waiting=WAITING, turns=TURNS)
+    waiting, turns = (QUICK_WAITING, QUICK_TURNS) if is_quick else (given.waiting, given.turns)
     starts, nodes = (QUICK_STARTS, QUICK_NODES) if is_quick else (STARTS, NODES)
     async with policy_plane(directory / "plane", nodes) as plane:
         await _fill(plane, nodes, waiting)

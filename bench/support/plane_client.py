@@ -13,9 +13,11 @@ from core.messages.logs import FactsTold
 from core.messages.queue import ListWorkloads, Submitted, SubmitWorkload, WorkloadsListed
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.instant import seconds
-from core.nouns.workload import WorkloadSpec
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 
 PATIENCE = seconds(30)
+LONG = seconds(3600)
 COME_UP_SECONDS_MAX = 60.0
 IN_FLIGHT = 64
 """Requests that wait for their answers at once."""
@@ -91,3 +93,10 @@ async def until(is_so: Callable[[], bool], seconds_max: float, what: str) -> flo
         assert time.monotonic() - begun < seconds_max, what
         await asyncio.sleep(0.02)
     return time.monotonic() - begun
+
+
+def emulated(tasks: int, gpus: int) -> WorkloadSpec:
+    """A gang that runs for long."""
+    need = Amount(gpus * MILLI, gpus * MILLI, 1 << 30)
+    job = JobSpec("main", tasks, need, "H100", Emulation(work=LONG))
+    return WorkloadSpec("bench", (job,))

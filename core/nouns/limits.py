@@ -33,8 +33,8 @@ TURN_SPAN: Nanoseconds = seconds(0.002)
 DURABLE_WAIT: Nanoseconds = seconds(0.002)
 """So long a keeper waits for its log after it decided something urgent, before it decides what is less urgent: two or three commits. A list
 of 500 starts takes longer, and would be in the way of the answer."""
-DURABLE_WAIT_EVERY = 10
-"""After such a wait none begins before so many times its length: a keeper is idle for a tenth of its time at most."""
+DURABLE_WAIT_EVERY = 20
+"""From the begin of such a wait to the next one so many times its length: a keeper is idle for a twentieth of its time at most."""
 TURN_YIELDS = 8
 """Rounds of the event loop between two turns while messages wait."""
 SYSTEM_RATE_MAX = 2_000

@@ -128,9 +128,11 @@ class Mailbox:
             self._claimed = None
             self._count = 0
         elif self._count:
-            lane, passed_by = self._next_lane(now)
+            lane, passed_by, overdue = self._next_lane(now)
             if not (is_first or lane.least[0].sort in STARTS_OR_STOPS):
                 return None
+            if overdue is not None:
+                self._since_overdue = 0 if overdue.lane is lane else self._since_overdue + 1
             if lane is not self._claimed:
                 self._claimed, self._claimed_at = lane, now
                 if passed_by is not None:
@@ -287,23 +289,23 @@ class Mailbox:
 
     # A message is taken.
 
-    def _next_lane(self, now: Instant) -> tuple[Lane, str | None]:
-        """Return the lane to take from, and the class of the message that has to give way to that although it was its turn; None: none."""
+    def _next_lane(self, now: Instant) -> tuple[Lane, str | None, Mail | None]:
+        """Return the lane to take from; the class of the message that has to give way to that although it was its turn, or None; and the
+        message that has longest waited its `max_wait`, or None.
+        """
         order, lane = self._first(now)
-        if order[0] and now >= self._look_at and (overdue := self._overdue(now)) is not None:
-            self._since_overdue += 1
-            if overdue.lane is lane or self._since_overdue >= OVERDUE_EVERY:
-                if overdue.lane is not lane and not overdue.is_moved:
-                    overdue.is_moved = True
-                    self._classes[overdue.sort].moved += 1
-                self._since_overdue = 0
-                return overdue.lane, None
+        overdue = self._overdue(now) if order[0] and now >= self._look_at else None
+        if overdue is not None and (overdue.lane is lane or self._since_overdue + 1 >= OVERDUE_EVERY):
+            if overdue.lane is not lane and not overdue.is_moved:
+                overdue.is_moved = True
+                self._classes[overdue.sort].moved += 1
+            return overdue.lane, None, overdue
         claimed = self._claimed
         if claimed is None or claimed is lane or not claimed.mails or not self._policy.has_classes:
-            return lane, None
+            return lane, None, overdue
         if order[0] and now - self._claimed_at < self.settings.quantum:
-            return claimed, None
-        return lane, claimed.mails[0].sort
+            return claimed, None, overdue
+        return lane, claimed.mails[0].sort, overdue
 
     def _first(self, now: Instant) -> tuple[Order, Lane]:
         """Return the lane of the lowest rank, with its place; lanes that are too late are put behind the others first."""

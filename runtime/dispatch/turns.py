@@ -70,7 +70,7 @@ class Turns:
 
         is_unsaid   returns whether something that was decided is not told yet
         gives_way   whether what waits is less urgent than what was decided: then that is told first, if it takes no longer than
-                    `DURABLE_WAIT`, and no more than a tenth of the time was waited for that
+                    `DURABLE_WAIT`, and no more than a twentieth of the time was waited for that
         """
         begun = self._clock.now()
         if gives_way and begun >= self._may_wait_at:

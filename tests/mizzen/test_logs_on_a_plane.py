@@ -112,6 +112,7 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "refusals",
         "sharing",
         "data_settings",
+        "dispatch",
         "copies",
         "readings",
     }

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bench.start import emulated
-from bench.support.plane_client import PATIENCE, Client, until
+from bench.support.plane_client import PATIENCE, Client, emulated, until
 from bus.nats import NatsConnection
 from core.events.region import AttemptEnded, GangStarted
 from core.fact import Event

@@ -169,6 +169,21 @@ def test_backlog_that_has_waited_its_longest_lets_the_urgent_pass() -> None:
     assert 25 <= sum(waits) - 100 <= 35
 
 
+def test_turns_that_end_before_the_less_urgent_starve_nothing() -> None:
+    """C-8: a host that gets one urgent message for each turn, and never takes a second one in it."""
+    post = Post("sjf")
+    post.put("starved", BULK)
+    post.sleep(130_000)
+    taken = []
+    for number in range(8):
+        post.put(f"urgent {number}", INTERACTIVE)
+        mail = post.mailbox.take(post.now)
+        while mail is not None:
+            taken.append(mail.parcel.id)
+            mail = post.mailbox.take(post.now, mail)
+    assert "starved" in taken[:4]
+
+
 def test_longest_wait_that_is_lowered_counts_for_what_waits() -> None:
     """An operator lowers it because something starves."""
     post = Post("sjf", targets={BULK: Target(seconds(1), seconds(3_600))})
