@@ -23,8 +23,9 @@ source    Cameo (NSDI'21): 4.6 times at best, over several tenants; spec/cameo-h
 
 import argparse
 import statistics
-from collections.abc import Callable
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bench.support.choices import numbers
 from bench.support.dispatch.chain import quantile, settings_of
@@ -139,27 +140,22 @@ def _ablations(seeds: tuple[int, ...], span: float) -> dict[str, float]:
     """Return the p50 and p99 of urgent chains at 0.85, each with one thing otherwise."""
     llf = settings_of("llf")
     due, looked_at = (Context(Urgency(UrgencyClass.BULK, left)) for left in (A_SECOND, A_SECOND + BEAT_LOOK))
-    ways: dict[str, Callable[[int], Play]] = {
-        "no_costs": lambda seed: Play(AT, llf, seed, span, knows_costs=False),
-        "turn_512": lambda seed: Play(AT, llf, seed, span, turn=Turn(TURN_ENVELOPES_MAX, LONG)),
-        "reports": lambda seed: Play(AT, llf, seed, span, bulk=due),
-        "reports_windowed": lambda seed: Play(AT, llf, seed, span, bulk=looked_at),
-        **{
-            f"quantum_{quantum}_ms": lambda seed, quantum=quantum: Play(  # type: ignore[misc]  # a default binds it
-                AT, settings_of("llf", Nanoseconds(quantum * MILLISECOND)), seed, span
-            )
-            for quantum in QUANTA_MS
-        },
-        **{
-            f"flood_{policy}": lambda seed, policy=policy: Play(  # type: ignore[misc]  # the same
-                AT, settings_of(policy, rate=TOKEN_RATE), seed, span, floods=FLOOD
-            )
-            for policy in ("llf", "token")
-        },
+    plain = Play(AT, llf, 0, span)
+    ways = {
+        "no_costs": replace(plain, knows_costs=False),
+        "turn_512": replace(plain, turn=Turn(TURN_ENVELOPES_MAX, LONG)),
+        "reports": replace(plain, bulk=due),
+        "reports_windowed": replace(plain, bulk=looked_at),
     }
+    for milliseconds in QUANTA_MS:
+        quantum = Nanoseconds(milliseconds * MILLISECOND)
+        ways[f"quantum_{milliseconds}_ms"] = replace(plain, settings=settings_of("llf", quantum))
+    for policy in ("llf", "token"):
+        settings = settings_of(policy, rate=TOKEN_RATE)
+        ways[f"flood_{policy}"] = replace(plain, settings=settings, floods=FLOOD)
     figures: dict[str, float] = {}
     for name, way in ways.items():
-        played = [play(way(seed)) for seed in seeds]
+        played = [play(replace(way, seed=seed)) for seed in seeds]
         figures[f"{name}_p50_ms"], figures[f"{name}_p99_ms"] = _median(played, 0.5), _median(played, 0.99)
     return figures
 

@@ -7,9 +7,9 @@ from core.messages.agents import AgentPresent
 from core.messages.base import LogHeard, Message
 from core.messages.broker import StopAttempt
 from core.messages.queue import Bid, CancelWorkload, ListWorkloads
-from core.nouns.dispatch import TARGETS, DispatchSettings, UrgencyClass
+from core.nouns.dispatch import DEFAULT_QUANTUM, DEFAULT_RATE, TARGETS, DispatchSettings, Target, UrgencyClass
 from core.nouns.ids import GLOBAL_LOG, AgentName, RegionName, WorkloadId
-from core.nouns.instant import MILLISECOND, Instant
+from core.nouns.instant import MILLISECOND, Instant, Nanoseconds
 from core.nouns.placement import View
 from core.nouns.workload import EndCause
 from runtime.dispatch.mailbox import Mailbox
@@ -38,11 +38,18 @@ def said(sort: str, about: str = "w-1") -> Message:
 class Post:
     """A mailbox, with a clock that is moved by hand, and a name for each message."""
 
-    def __init__(self, policy: str = "llf", room: int = 1_000, **settings: object) -> None:
+    def __init__(
+        self,
+        policy: str = "llf",
+        room: int = 1_000,
+        *,
+        targets: dict[str, Target] | None = None,
+        quantum: Nanoseconds = DEFAULT_QUANTUM,
+        rate: int = DEFAULT_RATE,
+    ) -> None:
         self.now = START
-        self.costs = Costs()
-        self.mailbox = Mailbox(self.costs, DispatchSettings(policy, **settings), room=room)  # type: ignore[arg-type]  # as each test says
-        self.names: dict[str, str] = {}
+        settings = DispatchSettings(policy, targets or {}, quantum, rate)
+        self.mailbox = Mailbox(Costs(), settings, room=room)
 
     def put(
         self,
