@@ -27,6 +27,7 @@ from core.fact import Note
 from core.messages.agents import AgentFigures, AwardHandedBack, FindBid, PlaceAward
 from core.messages.base import Envelope
 from core.messages.broker import ExecuteAward
+from core.messages.control import PlaceTasks
 from core.nouns.agents import AgentView, PlacedBy, Turn
 from core.nouns.ids import AgentName, RegionName
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds
@@ -63,11 +64,14 @@ NOTHING_FOUND = Searched()
 def before_search(state: AgentState, message: Waiting, turn: Turn, envelope: Envelope) -> Decision | None:
     """Return the decision that puts a request aside until it can be decided; None if it can be decided now.
 
-    A request that no longer finds room among those that wait is dropped: queue and broker repeat requests without an answer.
+    A request that no longer finds room among those that wait is dropped: queue and broker repeat requests without an answer. The view
+    stays as it is until all requests that wait for it are decided: each image that is adopted for a view decides one at least.
     """
-    wants_rows = state.image.agents.settings.has_rows_alone and not turn.is_full
+    wants_rows = _wants_rows(state, turn)
     events: list[Note] = []
-    if state.has_rows_alone != wants_rows:
+    if state.has_rows_alone != wants_rows and not any(
+        _wants_rows(state, _turn_of(one.request)) == state.has_rows_alone for one in state.waiting
+    ):
         events.append(ViewWanted(wants_rows))
     if (state.believed is not None) == wants_rows and not events:
         due = state.believed.due(turn, envelope.at) if state.believed is not None else None
@@ -77,6 +81,15 @@ def before_search(state: AgentState, message: Waiting, turn: Turn, envelope: Env
     if len(state.waiting) < WAITING_MAX:
         events.append(PutAside(message, Instant(envelope.at - envelope.waited)))
     return Decision(events=tuple(events))
+
+
+def _wants_rows(state: AgentState, turn: Turn) -> bool:
+    """Return whether a request in this turn is to be decided by rows alone."""
+    return state.image.agents.settings.has_rows_alone and not turn.is_full
+
+
+def _turn_of(request: Waiting) -> Turn:
+    return Turn() if isinstance(request, PlaceTasks) else request.turn
 
 
 def with_whole_wait(envelope: Envelope) -> Envelope:

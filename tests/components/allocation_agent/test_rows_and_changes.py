@@ -132,6 +132,23 @@ def test_request_during_the_image_is_decided_afterwards(start: Start) -> None:
     assert not machine.state.waiting
 
 
+def test_requests_that_want_different_views_do_not_turn_it_over_in_turn(start: Start) -> None:
+    """S3: each is decided, after one change of the view each; a broker may count an agent among the full ones and change its mind."""
+    machine = by_rows(start)
+    machine.is_image_late = True
+    for number, turn_then in enumerate((Turn(), turn(1), Turn(), turn(2)), 2):
+        auction = f"auction of w-{number}"
+        request = SolicitBid(EU, WorkloadId(f"w-{number}"), auction, (a_job(1, 8),), 3, Kind.TRAINING)
+        machine.hear(FindBid(EU, A0, request, turn_then))
+    assert 4 == len(machine.state.waiting)
+    assert not machine.state.has_rows_alone, "the first of them has its turn"
+    machine.is_image_late = False
+    found = [machine.hear_due_once(), *(machine.wake() for _ in range(8))]
+    assert {f"w-{number}" for number in range(2, 6)} == {bid.workload for bid in said(all_of(found), Bid)}
+    assert not machine.state.waiting
+    assert machine.state.has_rows_alone
+
+
 # Tries.
 
 
