@@ -17,7 +17,7 @@ from bus.catalogue import DISPATCH, KEEPER, STATUS, own_costs
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import Component, Decision, ImageAdopted, Images, Refollowing, RowKeeper, State
-from core.dispatch.costs import Costs, CostsTold
+from core.dispatch.costs import COST_MAX, Costs, CostsTold
 from core.dispatch.traits import NOTICE
 from core.events.log import ClockAccepted, LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
@@ -282,12 +282,14 @@ class Host(Generic[State]):
             await self._believe_clock()
             if self.guard is not None and (word := self.guard.take_word()) is not None:
                 self._record_word(word)
-            gives_way = await self._take_turn()
+            is_long_next = await self._take_turn()
             # 4. Let the batch go.
             if self._rows or self._outgoing:
                 self._to_append.ring()
             if self.mailbox:
-                await self._turns.rest(lambda: bool(self._rows) or self._is_appending, gives_way=gives_way)
+                await self._turns.rest(
+                    lambda: bool(self._rows) or self._is_appending, is_long_next=is_long_next
+                )
             else:
                 self._sleeps_until = self._next_due()
                 await self._wake.wait(self._sleeps_until)
@@ -347,15 +349,16 @@ class Host(Generic[State]):
         return earliest(self._due, after(self._told_at, HEAD_INTERVAL))
 
     async def _take_turn(self) -> bool:
-        """Decide what has arrived until the turn is over, and then whatever is due. Return whether what waits is less urgent."""
+        """Decide what has arrived until the turn is over, and then whatever is due. Return whether it ended before a long decision."""
         mailbox, turn = self.mailbox, self._turns.turn
         begun = now = self.clock.now()
         mail: Mail | None = None
+        cost_max: int = COST_MAX
         for _ in range(turn.envelopes):
-            if (mail := mailbox.take(now, mail)) is None:
+            if (mail := mailbox.take(now, cost_max)) is None:
                 break
             await self._turns.spend(mail.parcel.message)
-            now = self._handle(mail, now)
+            now, cost_max = self._handle(mail, now), turn.span
             if now - begun >= turn.span:
                 break
         self._turns.end_turn()

@@ -87,5 +87,5 @@ DURATIONS: dict[str, Duration] = {
     "strategy": Duration(1),
     "task_control": Duration(2),
     "two_worlds": Duration(12, "--days 0.3", 4),
-    "urgent_start": Duration(4),
+    "urgent_start": Duration(5),
 }

@@ -10,9 +10,8 @@ from core.nouns.dispatch import DispatchSettings
 from core.nouns.instant import Instant
 
 Rank = tuple[int, int]
-
 LATE_TARGETS = 2
-"""Of policies that rank by deadlines. source: spec/cameo-harvest.md 1.3, 7: no domino effect."""
+"""A chain that is late on arrival by more targets goes by its arrival. source: spec/cameo-harvest.md 1.3, 7: no domino effect."""
 
 
 class Waiting:
@@ -37,6 +36,11 @@ class Waiting:
     way: int
     """Of the costliest way from that decision to the end of the chain, in nanoseconds."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its chain was late by more than `LATE_TARGETS` when it arrived."""
+        return self.deadline + LATE_TARGETS * self.within < self.heard
+
 
 class Policy(Protocol):
     """How a mailbox ranks what waits in it. It may remember what it ranked."""
@@ -45,9 +49,9 @@ class Policy(Protocol):
     """Whether `system` comes before all ranks, and what has waited `max_wait` before the others. A policy without classes needs neither:
     nothing waits for ever."""
 
-    late_targets: int | None
-    """How many targets late a message is when all that is not so late comes before it; None: never. What is lost anyway makes no other
-    message late."""
+    has_deadlines: bool
+    """Whether the first number is an instant of this host's clock. Once it has passed for a message, all of a shorter target come before that
+    one: a host with more than it can decide delays nothing for what is less urgent."""
 
     def rank(self, waiting: Waiting) -> Rank:
         """Return the two numbers of a message that begins to wait."""
@@ -63,7 +67,7 @@ class PolicyOfDispatch:
     """What policies have in common: nothing is remembered, and everybody is within the rate."""
 
     has_classes = True
-    late_targets: int | None = None
+    has_deadlines = False
 
     def __init__(self, settings: DispatchSettings) -> None:
         """As operators set it."""

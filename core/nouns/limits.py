@@ -29,10 +29,10 @@ is lost and counted, as on any bus."""
 TURN_ENVELOPES_MAX = 512
 """Envelopes that a host decides before it lets the batch go, reads the bus and looks at what is due."""
 TURN_SPAN: Nanoseconds = seconds(0.002)
-"""The same in time: a message on the bus is not seen before."""
+"""The same in time: a message on the bus is not seen before. A decision that takes longer begins a turn."""
 DURABLE_WAIT: Nanoseconds = seconds(0.002)
-"""So long a keeper waits for its log after it decided something urgent, before it decides what is less urgent: two or three commits. A list
-of 500 starts takes longer, and would be in the way of the answer."""
+"""So long a keeper waits for its log before a decision that takes longer than a turn: two or three commits. A list of 500 starts takes
+longer, and would be in the way of what was decided before."""
 DURABLE_WAIT_EVERY = 20
 """From the begin of such a wait to the next one so many times its length: a keeper is idle for a twentieth of its time at most."""
 TURN_YIELDS = 8

@@ -1,16 +1,17 @@
 """Messages that wait, in lanes and by class: what a mailbox sorts (runtime/dispatch/mailbox.py)."""
 
 from collections import deque
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from core.codec import Parcel
 from core.dispatch.policy import Waiting
 from core.dispatch.traits import Traits
 from core.messages.dispatch import ClassWaits
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds
 
 Order = tuple[int, int, int, int]
-"""What lanes are sorted by: 0 for `system`, 1 for all others, and 2 for those that are too late; then the policy's two numbers, or the time
-of arrival of what is too late; and the order of arrival."""
+"""What lanes are sorted by: 0 for `system`, 1 for all others; then the policy's two numbers, and the order of arrival."""
 LaneKey = tuple[str, str]
 """A sender and an order key."""
 
@@ -27,6 +28,7 @@ class Mail(Waiting):
 
     __slots__ = (
         "expires",
+        "group",
         "is_gone",
         "is_moved",
         "lane",
@@ -48,6 +50,8 @@ class Mail(Waiting):
     expires: int
     """When it has waited its class's `max_wait`."""
     order: Order
+    group: int
+    """The heap of lanes in which it counts: by target, in nanoseconds; 0 for `system`; 1 for all others by a policy without deadlines."""
     lane: "Lane"
 
     @property
@@ -61,10 +65,14 @@ class Mail(Waiting):
     """Whether it is next because it has waited its class's `max_wait`."""
 
 
+Entry = tuple[Order, "Lane"]
+"""Of a lane in a heap. It counts if it is the lane's own."""
+
+
 class Lane:
     """The messages of one sender with one order key, in the order in which they came."""
 
-    __slots__ = ("entry", "gone", "key", "least", "mails")
+    __slots__ = ("entry", "gone", "group", "key", "least", "mails", "shortest")
 
     def __init__(self, key: LaneKey) -> None:
         self.key = key
@@ -72,10 +80,14 @@ class Lane:
         """Its first is never gone."""
         self.least: deque[Mail] = deque()
         """Each of `mails` that is more urgent than all behind it; the first is the most urgent of the lane."""
+        self.shortest: deque[Mail] = deque()
+        """The same by group: the group of the first is that of the lane."""
         self.gone = 0
         """Of `mails`, those that were lost."""
-        self.entry: Order | None = None
-        """By which it stands in the heap."""
+        self.entry: Entry | None = None
+        """In the heap of its group."""
+        self.group = 0
+        """In which it stands."""
 
     def append(self, mail: Mail) -> None:
         """Put a message behind the others."""
@@ -84,12 +96,18 @@ class Lane:
         while least and least[-1].order > order:
             least.pop()
         least.append(mail)
+        shortest, group = self.shortest, mail.group
+        while shortest and shortest[-1].group > group:
+            shortest.pop()
+        shortest.append(mail)
 
     def pop(self) -> Mail:
         """Take the first message."""
         mail = self.mails.popleft()
         if self.least[0] is mail:
             self.least.popleft()
+        if self.shortest[0] is mail:
+            self.shortest.popleft()
         if self.gone:
             self._drop_gone_heads()
         return mail
@@ -102,17 +120,71 @@ class Lane:
             mails = [mail for mail in self.mails if not mail.is_gone]
             self.mails.clear()
             self.least.clear()
+            self.shortest.clear()
             self.gone = 0
             for mail in mails:
                 self.append(mail)
 
     def _drop_gone_heads(self) -> None:
-        mails, least = self.mails, self.least
+        mails = self.mails
         while mails and mails[0].is_gone:
             mail = mails.popleft()
             self.gone -= 1
-            if least and least[0] is mail:
-                least.popleft()
+            for ranked in (self.least, self.shortest):
+                if ranked and ranked[0] is mail:
+                    ranked.popleft()
+
+
+class LaneHeaps:
+    """All lanes by the shortest target of their messages, and those of one target by their most urgent message."""
+
+    __slots__ = ("_heaps",)
+
+    def __init__(self) -> None:
+        self._heaps: list[tuple[int, list[Entry]]] = []
+        """The shortest target first."""
+
+    def __len__(self) -> int:
+        return sum(len(heap) for _, heap in self._heaps)
+
+    def put(self, lane: Lane, lanes: int) -> None:
+        """Put a lane where it belongs, unless it is there.
+
+        lanes   how many there are: there are at most as many entries more that do not count
+        """
+        group, order = lane.shortest[0].group, lane.least[0].order
+        if lane.entry is not None and lane.entry[0] is order and lane.group == group:
+            return
+        entry = lane.entry = (order, lane)
+        lane.group = group
+        heap = next((heap for one, heap in self._heaps if one == group), None)
+        if heap is None:
+            heap = []
+            self._heaps.append((group, heap))
+            self._heaps.sort(key=itemgetter(0))
+        heappush(heap, entry)
+        if len(heap) > 2 * lanes + SPARE:
+            heap[:] = [entry for entry in heap if entry[1].entry is entry]
+            heapify(heap)
+
+    def first(self, now: Instant) -> Entry:
+        """Return the lane that comes first, with its place: the one of the lowest order, but once that is late none of a longer target."""
+        first: Entry | None = None
+        for group, heap in self._heaps:
+            while heap and heap[0][1].entry is not heap[0]:
+                heappop(heap)
+            if heap:
+                order = heap[0][0]
+                if not group or order[1] < now:
+                    return first or heap[0]
+                if first is None or heap[0] < first:
+                    first = heap[0]
+        assert first is not None, "messages wait"
+        return first
+
+    def clear(self) -> None:
+        """Forget all lanes."""
+        self._heaps.clear()
 
 
 class _OfSender:

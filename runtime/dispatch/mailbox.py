@@ -18,13 +18,12 @@ that has most of the class.
 source    Cameo (NSDI'21): the two-level queue of the Cameo scheduler
 """
 
-from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from bus.port import Bus
 from core.codec import Parcel
 from core.dispatch.context import is_believed
-from core.dispatch.costs import Costs
+from core.dispatch.costs import COST_MAX, Costs
 from core.dispatch.policies import POLICIES
 from core.dispatch.policy import Policy
 from core.dispatch.traits import NOTICE, TRAITS, Traits, possible_classes
@@ -33,15 +32,11 @@ from core.messages.dispatch import ClassWaits, DispatchShown, DispatchTold, Show
 from core.nouns.dispatch import LEAST_URGENT_FIRST, DispatchSettings, UrgencyClass
 from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import INBOX_MAX, SYSTEM_RATE_MAX
-from runtime.dispatch.lanes import SPARE, Lane, LaneKey, Mail, OfClass, Order
+from runtime.dispatch.lanes import Lane, LaneHeaps, LaneKey, Mail, OfClass
 
-STARTS_OR_STOPS = frozenset(
-    (UrgencyClass.SYSTEM, UrgencyClass.INTERACTIVE, UrgencyClass.PLACEMENT, UrgencyClass.GANG)
-)
-"""Classes of messages after which something is often due, or to be made durable, at once."""
 OVERDUE_EVERY = 4
 """One of so many decisions is of what has waited its `max_wait`."""
-_SYSTEM, _RANKED, _TOO_LATE = range(3)
+_SYSTEM, _RANKED = range(2)
 """The first number of an `Order`."""
 _NEVER = Instant(1 << 63)
 
@@ -80,7 +75,7 @@ class Mailbox:
         self._only: Mail | None = None
         """The message that waits, if it is one alone."""
         self._lanes: dict[LaneKey, Lane] = {}
-        self._heap: list[tuple[Order, Lane]] = []
+        self._heaps = LaneHeaps()
         self._classes: dict[str, OfClass] = {sort: OfClass() for sort in UrgencyClass}
         self._ticks = 0
         self._look_at = _NEVER
@@ -115,21 +110,19 @@ class Mailbox:
         self._enter(mail)
         return self._count <= self._room or self._lose()
 
-    def take(self, now: Instant, before: Mail | None = None) -> Mail | None:
-        """Return the message that is decided next; None if none waits, or if `before`, which was decided last, was to start or to stop
-        something and the next is no such message: then what is due comes first.
-        """
-        is_first = before is None or before.sort not in STARTS_OR_STOPS or not self._policy.has_classes
+    def take(self, now: Instant, cost_max: int = COST_MAX) -> Mail | None:
+        """Return the message that is decided next; None if none waits, or if the decision on that one costs more than `cost_max`."""
         mail = self._only
         if mail is not None:
-            if not (is_first or mail.sort in STARTS_OR_STOPS):
+            kind = type(mail.parcel.message)
+            if cost_max < COST_MAX and self._costs.own(kind, mail.size, mail.sort) > cost_max:
                 return None
             self._only = None
             self._claimed = None
             self._count = 0
         elif self._count:
             lane, passed_by, overdue = self._next_lane(now)
-            if not (is_first or lane.least[0].sort in STARTS_OR_STOPS):
+            if lane.mails[0].cost > cost_max:
                 return None
             if overdue is not None:
                 self._since_overdue = 0 if overdue.lane is lane else self._since_overdue + 1
@@ -166,7 +159,7 @@ class Mailbox:
             key=lambda mail: mail.tick,
         )
         self._lanes.clear()
-        self._heap.clear()
+        self._heaps.clear()
         self._claimed = None
         self._look_at = _NEVER
         for mail in mails:
@@ -273,12 +266,15 @@ class Mailbox:
         if self._policy.has_classes:
             if mail.sort == UrgencyClass.SYSTEM:
                 mail.order = (_SYSTEM, mail.tick, 0, mail.tick)
+                mail.group = 0
             else:
                 mail.order = (_RANKED, *rank, mail.tick)
+                mail.group = mail.within if self._policy.has_deadlines else 1
                 if mail.expires < self._look_at:
                     self._look_at = Instant(mail.expires)
         else:
             mail.order = (_RANKED, *rank, mail.tick)
+            mail.group = 1
         key = (mail.sender, traits.key_of(message))
         lane = self._lanes.get(key)
         if lane is None:
@@ -293,7 +289,7 @@ class Mailbox:
         """Return the lane to take from; the class of the message that has to give way to that although it was its turn, or None; and the
         message that has longest waited its `max_wait`, or None.
         """
-        order, lane = self._first(now)
+        order, lane = self._heaps.first(now)
         overdue = self._overdue(now) if order[0] and now >= self._look_at else None
         if overdue is not None and (overdue.lane is lane or self._since_overdue + 1 >= OVERDUE_EVERY):
             if overdue.lane is not lane and not overdue.is_moved:
@@ -306,23 +302,6 @@ class Mailbox:
         if order[0] and now - self._claimed_at < self.settings.quantum:
             return claimed, None, overdue
         return lane, claimed.mails[0].sort, overdue
-
-    def _first(self, now: Instant) -> tuple[Order, Lane]:
-        """Return the lane of the lowest rank, with its place; lanes that are too late are put behind the others first."""
-        heap, late_targets = self._heap, self._policy.late_targets
-        while True:
-            order, lane = heap[0]
-            if lane.entry is not order:
-                heappop(heap)
-                continue
-            if order[0] == _RANKED and late_targets is not None:
-                least = lane.least[0]
-                if least.deadline + late_targets * least.within < now:
-                    heappop(heap)
-                    lane.entry = (_TOO_LATE, least.heard, 0, least.tick)
-                    heappush(heap, (lane.entry, lane))
-                    continue
-            return order, lane
 
     def _overdue(self, now: Instant) -> Mail | None:
         """Return the message that has longest waited its `max_wait`, if one has."""
@@ -348,16 +327,9 @@ class Mailbox:
             lane.entry = None
             del self._lanes[lane.key]
             if not self._lanes:
-                self._heap.clear()
+                self._heaps.clear()
             return
-        order = lane.least[0].order
-        if lane.entry is order:
-            return
-        lane.entry = order
-        heappush(self._heap, (order, lane))
-        if len(self._heap) > 2 * len(self._lanes) + SPARE:
-            self._heap = [(one.entry, one) for one in self._lanes.values() if one.entry is not None]
-            heapify(self._heap)
+        self._heaps.put(lane, len(self._lanes))
 
     def _lose(self) -> bool:
         """Lose the newest message of the least urgent class, of the sender that has most there."""

@@ -65,15 +65,15 @@ class Turns:
         """A batch is durable, and told."""
         self._durable.ring()
 
-    async def rest(self, is_unsaid: Callable[[], bool], *, gives_way: bool) -> None:
+    async def rest(self, is_unsaid: Callable[[], bool], *, is_long_next: bool) -> None:
         """Between two turns, let the bus hand over what has come meanwhile.
 
         is_unsaid   returns whether something that was decided is not told yet
-        gives_way   whether what waits is less urgent than what was decided: then that is told first, if it takes no longer than
-                    `DURABLE_WAIT`, and no more than a twentieth of the time was waited for that
+        is_long_next    whether the next decision takes longer than a turn: what was decided is told first, if that takes no longer
+                        than `DURABLE_WAIT`, and no more than a twentieth of the time was waited for that
         """
         begun = self._clock.now()
-        if gives_way and begun >= self._may_wait_at:
+        if is_long_next and begun >= self._may_wait_at:
             until = after(begun, DURABLE_WAIT)
             while is_unsaid() and self._clock.now() < until:
                 await self._durable.wait(until)

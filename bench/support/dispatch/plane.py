@@ -26,7 +26,7 @@ from runtime.plane import PlaneProcesses
 from runtime.wiring import bus_name_of, units_of
 
 EAST = RegionName("east")
-FLEET = "fleet: bench\nregions:\n  east: {nodes: %d, gpu_type: H100}\n"
+FLEET = "fleet: bench\nregions:\n  east: {nodes: %d, gpu_type: H100, agents: 1}\n"
 TOLD_SECONDS_MAX = 30.0
 START_SECONDS_MAX = 60.0
 SINGLE = emulated(1, 1)
@@ -81,7 +81,7 @@ class PolicyPlane:
 
 @asynccontextmanager
 async def policy_plane(directory: Path, nodes: int) -> AsyncIterator[PolicyPlane]:
-    """A plane of one region with so many nodes of eight GPUs, which has started work once."""
+    """A plane of one region with so many nodes of eight GPUs and one agent, which has started work once."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "fleet.yaml"
     file.write_text(FLEET % nodes)

@@ -3,14 +3,14 @@
 source    Cameo (NSDI'21): least laxity first without the message's own cost
 """
 
-from core.dispatch.policy import LATE_TARGETS, PolicyOfDispatch, Rank, Waiting
+from core.dispatch.policy import PolicyOfDispatch, Rank, Waiting
 
 
 class EarliestDeadlineFirst(PolicyOfDispatch):
     """By the deadline less the way onward."""
 
-    late_targets: int | None = LATE_TARGETS
+    has_deadlines = True
 
     def rank(self, waiting: Waiting) -> Rank:
         """The instant at which the decision should be over."""
-        return waiting.deadline - waiting.way, 0
+        return waiting.heard if waiting.is_lost else waiting.deadline - waiting.way, 0

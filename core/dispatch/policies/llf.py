@@ -5,14 +5,14 @@ The start deadline of a message is when its chain should be over, less the cost 
 source    Cameo (NSDI'21)
 """
 
-from core.dispatch.policy import LATE_TARGETS, PolicyOfDispatch, Rank, Waiting
+from core.dispatch.policy import PolicyOfDispatch, Rank, Waiting
 
 
 class LeastLaxityFirst(PolicyOfDispatch):
     """By the start deadline."""
 
-    late_targets: int | None = LATE_TARGETS
+    has_deadlines = True
 
     def rank(self, waiting: Waiting) -> Rank:
         """The start deadline."""
-        return waiting.deadline - waiting.cost - waiting.way, 0
+        return waiting.heard if waiting.is_lost else waiting.deadline - waiting.cost - waiting.way, 0

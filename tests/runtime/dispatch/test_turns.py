@@ -62,7 +62,7 @@ async def test_message_carries_what_is_left_of_the_one_that_led_to_it(place: Pla
 
 
 @virtual
-async def test_what_is_urgent_is_told_before_less_urgent_messages_are_decided(place: Place) -> None:
+async def test_what_was_decided_is_told_before_a_long_decision(place: Place) -> None:
     """A query that takes long would be in the way of an answer that waits for its commit."""
     spans = {ShowWorkload: SLOW, CancelWorkload: Nanoseconds(MILLISECOND // 10)}
     keeper = await paced(place, lambda message: spans.get(type(message), Nanoseconds(0)))
