@@ -266,10 +266,9 @@ class Host(Generic[State]):
             await self.bus.listen(Address("crew", component.scope[:1]), self.hear)
         if UnitStatus in self._hears:
             await self.bus.listen(Address(STATUS.noun), self.hear)
-        await self.bus.listen(Address(DISPATCH.noun), partial(hear_of_dispatch, self.mailbox, self.bus))
-        await self.bus.listen(
-            Address(DISPATCH.noun, (component.name,)), partial(hear_of_dispatch, self.mailbox, self.bus)
-        )
+        hear = partial(hear_of_dispatch, self.mailbox, self.bus)
+        for scope in ((), (component.name,)):
+            await self.bus.listen(Address(DISPATCH.noun, scope), hear)
         if self._kept is not None:
             hear_ask = partial(answer_asker, self._kept, self._term, self.bus, self._wake)
             await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), hear_ask)
@@ -352,13 +351,11 @@ class Host(Generic[State]):
         """Decide what has arrived until the turn is over, and then whatever is due. Return whether it ended before a long decision."""
         mailbox, turn = self.mailbox, self._turns.turn
         begun = now = self.clock.now()
-        mail: Mail | None = None
-        cost_max: int = COST_MAX
-        for _ in range(turn.envelopes):
-            if (mail := mailbox.take(now, cost_max)) is None:
+        for count in range(turn.envelopes):
+            if (mail := mailbox.take(now, turn.span if count else COST_MAX)) is None:
                 break
             await self._turns.spend(mail.parcel.message)
-            now, cost_max = self._handle(mail, now), turn.span
+            now = self._handle(mail, now)
             if now - begun >= turn.span:
                 break
         self._turns.end_turn()
