@@ -54,7 +54,7 @@ DURATIONS: dict[str, Duration] = {
     "fairness": Duration(10, "--days 2", 4),
     "global_rate": Duration(2),
     "log": Duration(4),
-    "mailbox": Duration(6, "--seeds 1,2,3 --live-rounds 1", 4),
+    "mailbox": Duration(8, "--seeds 1,2,3 --live-rounds 1", 5),
     "mailbox_cost": Duration(5),
     "maintenance": Duration(3),
     "packing": Duration(20, "--rules default --seeds 42", 3),
