@@ -50,8 +50,8 @@ FULL = 0.85
 """Of the fleet's GPUs, that all workloads hold together."""
 ROOM = 0.7
 """Of all workloads, for which there is room where room is short."""
-STILL_SECONDS, QUICK_STILL_SECONDS = 15.0, 5.0
-"""For so long nobody is bound, and nobody will be: longer than offers are given back, but for the quick form."""
+STILL_SECONDS = 15.0
+"""For so long nobody is bound, and nobody will be: longer than offers are given back."""
 NODE = 8
 """GPUs of each."""
 PRIORITIES = 7
@@ -74,8 +74,7 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     figures |= _figures(told)
     short = specs[: QUICK_WORKLOADS if is_quick else FULL_WORKLOADS]
     gpus = sum(spec.jobs[0].need.gpu_milli for spec in short) / MILLI
-    still = QUICK_STILL_SECONDS if is_quick else STILL_SECONDS
-    _, told = await _burst(directory / "short", regions, short, gpus * ROOM, still_seconds=still)
+    _, told = await _burst(directory / "short", regions, short, gpus * ROOM, still_seconds=STILL_SECONDS)
     held = sum(short[told.numbers[one]].jobs[0].need.gpu_milli for one in told.held) / MILLI
     figures |= {
         "full_idle_gpus": NODE * len(regions) * nodes_for(regions, gpus * ROOM) - held,
