@@ -1,13 +1,13 @@
 """The messages that wait at one host, in the order in which they are decided.
 
-Two levels: lanes, one for each sender and order key, in a heap; and messages within a lane, first in, first out. A lane is ranked by its
-most urgent message, so a later urgent one lends its urgency to those before it. The policy ranks (core/dispatch/policies/), the mailbox
+Two levels: lanes, one for each sender and order key, in a heap for each target; and messages within a lane, first in, first out. A lane has
+the lowest rank and the shortest target of its messages, so a later urgent one lends both to those before it. The policy ranks (core/dispatch/policies/), the mailbox
 only sorts, and ties fall by arrival:
 
 1. lanes with a message of the class `system`
 2. at every fourth decision, the lane of the message that has longest waited its class's `max_wait`
 3. the lane last taken from, until the quantum is over
-4. the lane of the lowest rank; lanes that are late by two targets come behind all others, by arrival
+4. the lane of the lowest rank; but once the first lane of a target is late, only shorter targets come before it
 
 Bound: while messages have waited their `max_wait`, one of each four that are decided, `system` aside, is the one that is longest over it,
 or one before that in its lane. More would let a backlog pass everything urgent that comes after it.
