@@ -173,7 +173,7 @@ class Host(Generic[State]):
         self._put(Parcel(f"{self.component.name}.n", self.component.name, message), "")
 
     def _put(self, parcel: Parcel, reply_to: str) -> None:
-        if self._turns.puts_off(lambda: self._put(parcel, reply_to)):
+        if self._turns.puts_off(self._put, parcel, reply_to):
             return
         if not self.mailbox.put(parcel, reply_to, self.clock.now()):
             self.counts.inbox_lost += 1
@@ -209,7 +209,7 @@ class Host(Generic[State]):
                 image.fold(fact)
             self._early[log] = (image, facts[-1].sequence)
             return
-        if self._turns.puts_off(lambda: self.take_facts(facts)):
+        if self._turns.puts_off(self.take_facts, facts):
             return
         if not self.is_open:
             self._facts += facts
@@ -354,9 +354,11 @@ class Host(Generic[State]):
         for count in range(turn.envelopes):
             if (mail := mailbox.take(now, turn.span if count else COST_MAX)) is None:
                 break
-            await self._turns.spend(mail.parcel.message)
+            if self._turns.is_paced:
+                await self._turns.spend(mail.parcel.message)
             now = self._handle(mail, now)
-            if now - begun >= turn.span:
+            span = now - begun
+            if span >= turn.span and (span >= turn.span_max or mailbox.may_be_preceded(now)):
                 break
         self._turns.end_turn()
         self._wake_component(now)
@@ -380,17 +382,17 @@ class Host(Generic[State]):
         """Decide a message, or the part whose like has not made the component fail before (runtime/status/put_aside.py). Return when
         that is done.
         """
-        parcel, reply_to, now = mail.parcel, mail.reply_to, self.clock.now()
+        parcel, reply_to = mail.parcel, mail.reply_to
         suspects, message = self.suspects, parcel.message
         handed = None if suspects.is_empty else suspects.hand(message)
         if handed is not None:
             self._teller.put_aside(parcel, reply_to, handed.aside)
             if handed.message is None:
-                return now
+                return taken_at
             message = handed.message
         try:
             waited = Nanoseconds(max(0, taken_at - mail.heard))
-            envelope = Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant, waited)
+            envelope = Envelope(message, parcel.sender, parcel.id, taken_at, reply_to, parcel.tenant, waited)
             decision = self._decide(envelope)
         except Exception as error:
             suspects.blame(parcel.message, error, handed)

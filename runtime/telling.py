@@ -76,16 +76,15 @@ class Teller:
 
     def tell(self, outgoing: Outgoing) -> None:
         """Say the messages of one decision, and begin its effects."""
-        urgency = None
+        now, urgency = self._clock.now(), None
         if outgoing.sort:
-            left = max(-LATE_MAX, outgoing.deadline - self._clock.now())
-            urgency = Urgency(outgoing.sort, left)
+            urgency = Urgency(outgoing.sort, max(-LATE_MAX, outgoing.deadline - now))
         for message in outgoing.messages:
             self._counts.told += 1
             if not isinstance(message, Answer):
                 if refusal := message.refusal:
                     logger.info("claim_refused", host=self._name, **refusal)
-                self.say(message, urgency=urgency)
+                self.say(message, urgency=urgency, now=now)
             elif outgoing.reply_to:
                 if isinstance(message, Refused):
                     # Nothing is in a log of what was refused: this line is all that is known of it afterwards.
@@ -106,9 +105,15 @@ class Teller:
         for told in parts:
             self.say(told)
 
-    def say(self, message: Message, reply_to: str = "", urgency: Urgency | None = None) -> None:
-        """Say one message, with what its chain has left, and with costs if it is time to tell them."""
-        costs = NO_COSTS if reply_to else self._costs.to_tell(type(message), self._clock.now())
+    def say(
+        self,
+        message: Message,
+        reply_to: str = "",
+        urgency: Urgency | None = None,
+        now: Instant | None = None,
+    ) -> None:
+        """Say one message, with what its chain has left, and with costs if it is time to tell them. `now` is the instant, if it is known."""
+        costs = NO_COSTS if reply_to else self._costs.to_tell(type(message), now or self._clock.now())
         context = Context(urgency, costs) if costs or urgency is not None else NO_CONTEXT
         try:
             self._bus.say(message, reply_to, context)

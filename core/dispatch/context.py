@@ -3,9 +3,11 @@
 Durations travel, instants do not: whoever hears a message counts from its own clock. A message without urgency has that of its type.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
-from core.nouns.dispatch import DispatchSettings, UrgencyClass
+from core.nouns.dispatch import Target, UrgencyClass
 from core.nouns.instant import Nanoseconds, seconds
 
 LATE_MAX: Nanoseconds = seconds(600)
@@ -21,14 +23,13 @@ class Urgency(Struct, frozen=True, array_like=True):
     """Nanoseconds until the whole chain should be over; less than 0: it is late."""
 
 
-def is_believed(urgency: Urgency, possible: frozenset[UrgencyClass], settings: DispatchSettings) -> bool:
+def is_believed(urgency: Urgency, possible: frozenset[UrgencyClass], targets: Mapping[str, Target]) -> bool:
     """Return whether a message of the plane may have this urgency. Nothing led to a tenant's message, which has none.
 
     possible   classes that a message of its type can have: its own, and those of messages that lead to it
+    targets    of every class
     """
-    if urgency.sort not in possible:
-        return False
-    return -LATE_MAX <= urgency.left <= settings.target(urgency.sort).within
+    return urgency.sort in possible and -LATE_MAX <= urgency.left <= targets[urgency.sort].within
 
 
 class Context(Struct, frozen=True):

@@ -8,6 +8,7 @@ source    Cameo (NSDI'21): the profile of an operator, and the reply context tha
 
 from collections import deque
 from collections.abc import Iterable
+from functools import cache
 
 from core.dispatch.traits import TRAITS, traits_of
 from core.messages.base import Message, Notice
@@ -32,6 +33,7 @@ COST_MAX: Nanoseconds = seconds(60)
 """A cost beyond is taken for so much."""
 
 
+@cache
 def tag_of(kind: type[Message]) -> str:
     """Return the tag of a type of message."""
     return str(kind.__struct_config__.tag)

@@ -88,3 +88,7 @@ class DispatchSettings(Struct, frozen=True, forbid_unknown_fields=True):
     def target(self, sort: str) -> Target:
         """Return the target of a class."""
         return self.targets.get(sort) or TARGETS[sort]
+
+    def all_targets(self) -> dict[str, Target]:
+        """Return the target of every class."""
+        return TARGETS | self.targets

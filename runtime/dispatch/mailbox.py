@@ -36,8 +36,9 @@ from runtime.dispatch.lanes import Lane, LaneHeaps, LaneKey, Mail, OfClass
 
 OVERDUE_EVERY = 4
 """One of so many decisions is of what has waited its `max_wait`."""
-_SYSTEM, _RANKED = range(2)
-"""The first number of an `Order`."""
+_FIRST, _RANKED = range(2)
+"""The first number of an `Order`: `system` comes first."""
+_SYSTEM = UrgencyClass.SYSTEM
 _NEVER = Instant(1 << 63)
 
 
@@ -66,6 +67,7 @@ class Mailbox:
         self.term = 0
         """Of the queue that told them."""
         self.settings = settings or DispatchSettings()
+        self._targets = self.settings.all_targets()
         self.watch: Watch | None = None
         self._costs = costs
         self._room = room
@@ -122,7 +124,7 @@ class Mailbox:
             self._count = 0
         elif self._count:
             lane, passed_by, overdue = self._next_lane(now)
-            if lane.mails[0].cost > cost_max:
+            if lane.first is not None and lane.first.cost > cost_max:
                 return None
             if overdue is not None:
                 self._since_overdue = 0 if overdue.lane is lane else self._since_overdue + 1
@@ -146,6 +148,15 @@ class Mailbox:
             self.watch.taken(mail, now)
         return mail
 
+    def may_be_preceded(self, now: Instant) -> bool:
+        """Return whether a message that arrives may come before the one that is next, by the targets of classes, `system` aside: whether
+        it helps anybody to read the bus. Policies without deadlines do not say.
+        """
+        if self._only is not None or not self._count:
+            return False
+        lane, _, _ = self._next_lane(now)
+        return lane.group > self._targets[UrgencyClass.INTERACTIVE].within
+
     def use(self, settings: DispatchSettings, revision: int) -> None:
         """Go by other settings from now on: what waits is ranked anew, and waits as long as they say. A policy that this build does not
         know changes nothing.
@@ -153,9 +164,10 @@ class Mailbox:
         if settings.policy not in POLICIES:
             return
         self.settings, self.revision = settings, revision
+        self._targets = settings.all_targets()
         self._policy = POLICIES[settings.policy](settings)
         mails = sorted(
-            (mail for lane in self._lanes.values() for mail in lane.mails if not mail.is_gone),
+            (mail for lane in self._lanes.values() for mail in lane.mails()),
             key=lambda mail: mail.tick,
         )
         self._lanes.clear()
@@ -171,7 +183,7 @@ class Mailbox:
     def refuse(self) -> list[Mail]:
         """Take out all messages but the host's own notices, by arrival."""
         waiting = [self._only] if self._only is not None else []
-        waiting += [mail for lane in self._lanes.values() for mail in lane.mails if not mail.is_gone]
+        waiting += [mail for lane in self._lanes.values() for mail in lane.mails()]
         refused = [mail for mail in waiting if mail.traits is not NOTICE]
         for mail in refused:
             self._count -= 1
@@ -217,28 +229,30 @@ class Mailbox:
         return mail
 
     def _aim(self, mail: Mail) -> None:
-        target = self.settings.target(mail.sort)
+        target = self._targets[mail.sort]
         mail.within = target.within
         mail.expires = mail.heard + target.max_wait
 
     def _urgency(self, parcel: Parcel, traits: Traits, now: Instant) -> tuple[str, int]:
         """Return the class of a message and what is left for its chain."""
-        message, urgency, settings = parcel.message, parcel.urgency, self.settings
-        sort: str = traits.class_of(message)
-        if urgency is not None:
-            if parcel.tenant or not is_believed(urgency, self._possible[type(message)], settings):
-                self._classes[sort].disbelieved += 1
-            elif traits.sort is not UrgencyClass.SYSTEM and urgency.sort != UrgencyClass.SYSTEM:
-                return urgency.sort, urgency.left
-            else:
-                sort = UrgencyClass.SYSTEM
+        message, urgency = parcel.message, parcel.urgency
+        sort: str
+        if urgency is None:
+            sort = traits.class_of(message)
+        elif parcel.tenant or not is_believed(urgency, self._possible[type(message)], self._targets):
+            sort = traits.class_of(message)
+            self._classes[sort].disbelieved += 1
+        elif traits.sort is not _SYSTEM and urgency.sort != _SYSTEM:
+            return urgency.sort, urgency.left
+        else:
+            sort = _SYSTEM
         if traits is NOTICE:
-            return sort, settings.target(sort).within
+            return sort, self._targets[sort].within
         if parcel.tenant and not self._policy.is_within_rate(parcel.tenant, now):
             sort = UrgencyClass.BULK
-        elif sort == UrgencyClass.SYSTEM and (parcel.tenant or not self._is_system_allowed(now)):
+        elif sort == _SYSTEM and (parcel.tenant or not self._is_system_allowed(now)):
             sort = UrgencyClass.INTERACTIVE
-        within = settings.target(sort).within
+        within = self._targets[sort].within
         if traits.within_max is not None and within > traits.within_max:
             within = traits.within_max
         return sort, within
@@ -263,18 +277,17 @@ class Mailbox:
         mail.cost = self._costs.own(kind, mail.size, mail.sort)
         mail.way = self._costs.way(kind)
         mail.rank = rank = self._policy.rank(mail)
+        mail.order = (_RANKED, *rank, mail.tick)
+        mail.group = 1
         if self._policy.has_classes:
-            if mail.sort == UrgencyClass.SYSTEM:
-                mail.order = (_SYSTEM, mail.tick, 0, mail.tick)
+            if mail.sort == _SYSTEM:
+                mail.order = (_FIRST, mail.tick, 0, mail.tick)
                 mail.group = 0
             else:
-                mail.order = (_RANKED, *rank, mail.tick)
-                mail.group = mail.within if self._policy.has_deadlines else 1
+                if self._policy.has_deadlines:
+                    mail.group = mail.within
                 if mail.expires < self._look_at:
                     self._look_at = Instant(mail.expires)
-        else:
-            mail.order = (_RANKED, *rank, mail.tick)
-            mail.group = 1
         key = (mail.sender, traits.key_of(message))
         lane = self._lanes.get(key)
         if lane is None:
@@ -297,11 +310,11 @@ class Mailbox:
                 self._classes[overdue.sort].moved += 1
             return overdue.lane, None, overdue
         claimed = self._claimed
-        if claimed is None or claimed is lane or not claimed.mails or not self._policy.has_classes:
+        if claimed is None or claimed is lane or claimed.first is None or not self._policy.has_classes:
             return lane, None, overdue
         if order[0] and now - self._claimed_at < self.settings.quantum:
             return claimed, None, overdue
-        return lane, claimed.mails[0].sort, overdue
+        return lane, claimed.first.sort, overdue
 
     def _overdue(self, now: Instant) -> Mail | None:
         """Return the message that has longest waited its `max_wait`, if one has."""
@@ -323,7 +336,7 @@ class Mailbox:
 
     def _place(self, lane: Lane) -> None:
         """Put a lane where its most urgent message belongs."""
-        if not lane.mails:
+        if lane.first is None:
             lane.entry = None
             del self._lanes[lane.key]
             if not self._lanes:

@@ -2,12 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
 from core.messages.base import Message
 from core.nouns.instant import Nanoseconds, after
-from core.nouns.limits import DURABLE_WAIT, DURABLE_WAIT_EVERY, TURN_ENVELOPES_MAX, TURN_SPAN, TURN_YIELDS
+from core.nouns.limits import (
+    DURABLE_WAIT,
+    DURABLE_WAIT_EVERY,
+    TURN_ENVELOPES_MAX,
+    TURN_SPAN,
+    TURN_SPAN_MAX,
+    TURN_YIELDS,
+)
 from runtime.clock import Clock
 from runtime.wake import Wake
 
@@ -17,6 +26,8 @@ class Turn(Struct, frozen=True):
 
     envelopes: int = TURN_ENVELOPES_MAX
     span: Nanoseconds = TURN_SPAN
+    span_max: Nanoseconds = TURN_SPAN_MAX
+    """While what waits is as urgent as any message that may arrive, but `system`."""
 
 
 Pace = Callable[[Message], Nanoseconds]
@@ -39,16 +50,22 @@ class Turns:
         self._unread: list[Callable[[], None]] | None = None
         """None: no turn has begun in which time was spent."""
 
-    def puts_off(self, read: Callable[[], None]) -> bool:
+    @property
+    def is_paced(self) -> bool:
+        """Whether decisions take time, which `spend` lets pass."""
+        return self._pace is not None
+
+    def puts_off(self, read: Callable[..., None], *arguments: Any) -> bool:  # Any: those of `read`
         """Return whether what has arrived is read later, because a turn is not over."""
         if self._unread is None:
             return False
-        self._unread.append(read)
+        self._unread.append(partial(read, *arguments))
         return True
 
     async def spend(self, message: Message) -> None:
         """Let the decision on a message take its time."""
-        cost = self._pace(message) if self._pace is not None else 0
+        assert self._pace is not None
+        cost = self._pace(message)
         if cost > 0:
             if self._unread is None:
                 self._unread = []

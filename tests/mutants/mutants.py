@@ -571,9 +571,13 @@ MUTANTS = (
         (
             Edit(
                 "runtime/dispatch/lanes.py",
-                "        mail = self.mails.popleft()\n        if self.least[0] is mail:\n            self.least.popleft()\n",
-                "        mail = self.mails.pop() if len(self.mails) > 2 else self.mails.popleft()\n"
-                "        self.least = deque(sorted(self.mails, key=lambda one: one.order)[:1])\n",
+                "        assert mail is not None\n        self._advance(mail)\n",
+                "        assert mail is not None\n"
+                "        if len(self.rest) > 2:\n"
+                "            mail = self.rest.pop()\n"
+                "            self._least, self._shortest = deque(self.mails()), deque(self.mails())\n"
+                "            return mail\n"
+                "        self._advance(mail)\n",
             ),
         ),
     ),

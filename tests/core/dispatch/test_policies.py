@@ -114,12 +114,12 @@ def test_default_settings_are_good() -> None:
 
 def test_urgency_that_claims_too_much_is_not_believed() -> None:
     """Bad input: a class that the message cannot have, or an absurd span."""
-    settings = DispatchSettings()
+    targets = DispatchSettings().all_targets()
     possible = frozenset((UrgencyClass.SYSTEM, UrgencyClass.QUERY))
     within = TARGETS[UrgencyClass.QUERY].within
 
     def believed(sort: str, left: int) -> bool:
-        return is_believed(Urgency(sort, left), possible, settings)
+        return is_believed(Urgency(sort, left), possible, targets)
 
     assert believed("query", within)
     assert not believed("query", within + 1)

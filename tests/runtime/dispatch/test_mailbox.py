@@ -310,6 +310,24 @@ def test_full_mailbox_loses_the_newest_of_the_least_urgent_class_of_who_has_most
     assert 2 == told(post, QUERY).lost
 
 
+def test_reading_the_bus_helps_while_what_waits_is_less_urgent_than_a_person() -> None:
+    """`may_be_preceded`: also where it is late, and also behind a message that lends it nothing."""
+    post = Post()
+    assert not post.mailbox.may_be_preceded(post.now)
+    for number, (sort, may_be) in enumerate(
+        ((PLACEMENT, True), (QUERY, True), (INTERACTIVE, False), (SYSTEM, False))
+    ):
+        post.put(f"{number}", sort, f"a{number}")
+        post.put(f"{number} again", sort, f"b{number}")
+        assert may_be is post.mailbox.may_be_preceded(post.now), sort
+    post.sleep(3_000)
+    assert not post.mailbox.may_be_preceded(post.now), "what is urgent comes before what is late"
+    fifo = Post(policy="fifo")
+    fifo.put("placement", PLACEMENT, "a")
+    fifo.put("query", QUERY, "b")
+    assert not fifo.mailbox.may_be_preceded(fifo.now)
+
+
 def test_own_notices_are_never_lost() -> None:
     """They are what effects came to, and what the host itself has seen."""
     post = Post(room=2)
@@ -327,7 +345,7 @@ def test_flood_of_one_sender_takes_no_more_memory_than_the_room() -> None:
             post.put(f"{number}", PLACEMENT, "agent", f"w-{number % lanes}")
         mailbox = post.mailbox
         assert 100 == len(mailbox)
-        assert sum(len(lane.mails) for lane in mailbox._lanes.values()) <= 500
+        assert sum(1 + len(lane.rest) for lane in mailbox._lanes.values()) <= 500
         assert len(mailbox._heaps) <= 500
         assert sum(len(one.by_arrival) for one in mailbox._classes.values()) <= 500
         assert [f"{number}" for number in range(100)] == sorted(post.take_all(), key=int)
@@ -502,6 +520,6 @@ def test_watch_finds_a_mailbox_that_breaks_its_promises(monkeypatch: pytest.Monk
     for number in range(3):
         post.put(f"{number}", QUERY, "a", "x")
     with monkeypatch.context() as patched:
-        patched.setattr(Lane, "pop", lambda lane: lane.mails.pop())
+        patched.setattr(Lane, "pop", lambda lane: lane.rest.pop())
         assert "2" == post.take()
     assert 2 == len(watch.problems)

@@ -12,6 +12,7 @@ from core.messages.queue import CancelWorkload, ShowWorkload
 from core.nouns.dispatch import TARGETS, UrgencyClass
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, seconds
+from core.nouns.limits import TURN_SPAN
 from runtime.clock import Clock
 from runtime.dispatch.turns import Pace, Turn, Turns
 from runtime.host import Host
@@ -87,6 +88,40 @@ async def test_what_arrives_in_a_turn_is_read_when_it_is_over(place: Place) -> N
 async def test_longer_turn_keeps_the_urgent_from_being_seen(place: Place) -> None:
     """As a turn of 512 envelopes did, however long they took."""
     assert await _until_counted(place, Turn(span=seconds(10))) > 9 * SLOW
+
+
+@virtual
+async def test_burst_of_the_most_urgent_is_decided_in_long_turns(place: Place) -> None:
+    """Nothing that may arrive would come before it, so a turn goes on for 20 ms: 60 messages of 1 ms take three."""
+    assert 3 == await _turns_of_burst(place, None)
+
+
+@virtual
+async def test_turns_are_short_if_they_are_told_to_be(place: Place) -> None:
+    """Two messages in each."""
+    assert 30 == await _turns_of_burst(place, Turn(span_max=TURN_SPAN))
+
+
+async def _turns_of_burst(place: Place, turn: Turn | None) -> int:
+    """Turns in which sixty counts are decided that come at once and take a millisecond each."""
+    place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(0)
+    keeper = await paced(place, lambda _: Nanoseconds(MILLISECOND), turn)
+    decided: list[int] = []
+    take_turn = keeper.host._take_turn
+
+    async def watched() -> bool:
+        is_long_next = await take_turn()
+        if keeper.host.counts.decided > sum(decided):
+            decided.append(keeper.host.counts.decided - sum(decided))
+        return is_long_next
+
+    keeper.host._take_turn = watched  # type: ignore[method-assign]
+    decided.append(keeper.host.counts.decided)
+    for number in range(60):
+        place.network.endpoint(f"person {number}").say(count(f"{number}"), "_INBOX.nobody.1")
+    await place.sleep(1)
+    assert 60 == sum(decided[1:])
+    return len(decided) - 1
 
 
 async def _until_counted(place: Place, turn: Turn | None) -> int:
