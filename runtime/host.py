@@ -354,11 +354,9 @@ class Host(Generic[State]):
         for count in range(turn.envelopes):
             if (mail := mailbox.take(now, turn.span if count else COST_MAX)) is None:
                 break
-            if self._turns.is_paced:
-                await self._turns.spend(mail.parcel.message)
+            await self._turns.spend(mail.parcel.message)
             now = self._handle(mail, now)
-            span = now - begun
-            if span >= turn.span and (span >= turn.span_max or mailbox.may_be_preceded(now)):
+            if turn.is_over(now, Nanoseconds(now - begun), mailbox):
                 break
         self._turns.end_turn()
         self._wake_component(now)

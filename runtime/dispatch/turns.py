@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from core.messages.base import Message
-from core.nouns.instant import Nanoseconds, after
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     DURABLE_WAIT,
     DURABLE_WAIT_EVERY,
@@ -18,6 +18,7 @@ from core.nouns.limits import (
     TURN_YIELDS,
 )
 from runtime.clock import Clock
+from runtime.dispatch.mailbox import Mailbox
 from runtime.wake import Wake
 
 
@@ -28,6 +29,10 @@ class Turn(Struct, frozen=True):
     span: Nanoseconds = TURN_SPAN
     span_max: Nanoseconds = TURN_SPAN_MAX
     """While what waits is as urgent as any message that may arrive, but `system`."""
+
+    def is_over(self, now: Instant, span: Nanoseconds, mailbox: Mailbox) -> bool:
+        """Return whether a turn that has taken so long ends."""
+        return span >= self.span and (span >= self.span_max or mailbox.may_be_preceded(now))
 
 
 Pace = Callable[[Message], Nanoseconds]
@@ -50,11 +55,6 @@ class Turns:
         self._unread: list[Callable[[], None]] | None = None
         """None: no turn has begun in which time was spent."""
 
-    @property
-    def is_paced(self) -> bool:
-        """Whether decisions take time, which `spend` lets pass."""
-        return self._pace is not None
-
     def puts_off(self, read: Callable[..., None], *arguments: Any) -> bool:  # Any: those of `read`
         """Return whether what has arrived is read later, because a turn is not over."""
         if self._unread is None:
@@ -64,8 +64,7 @@ class Turns:
 
     async def spend(self, message: Message) -> None:
         """Let the decision on a message take its time."""
-        assert self._pace is not None
-        cost = self._pace(message)
+        cost = self._pace(message) if self._pace is not None else 0
         if cost > 0:
             if self._unread is None:
                 self._unread = []
