@@ -386,7 +386,7 @@ class Host(Generic[State]):
         if handed is not None:
             self._teller.put_aside(parcel, reply_to, handed.aside)
             if handed.message is None:
-                return taken_at
+                return self.clock.now()
             message = handed.message
         try:
             waited = Nanoseconds(max(0, taken_at - mail.heard))

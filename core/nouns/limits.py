@@ -31,8 +31,8 @@ TURN_ENVELOPES_MAX = 512
 TURN_SPAN: Nanoseconds = seconds(0.002)
 """The same in time: a message on the bus is not seen before. A decision that takes longer begins a turn."""
 TURN_SPAN_MAX: Nanoseconds = seconds(0.02)
-"""The same while nothing that may arrive, `system` aside, would come before what waits: then reading the bus helps nobody, and a burst
-that is told in small batches has an eighth less of its rate."""
+"""The same while what is next has as short a target as any message that may arrive, `system` aside: to read the bus then hardly helps
+anybody, and a burst that is told in small batches has an eighth less of its rate."""
 DURABLE_WAIT: Nanoseconds = seconds(0.002)
 """So long a keeper waits for its log before a decision that takes longer than a turn: two or three commits. A list of 500 starts takes
 longer, and would be in the way of what was decided before."""

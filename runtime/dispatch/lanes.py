@@ -127,15 +127,27 @@ class Lane:
         assert self.first is not None
         return self.first.order, self.first.group
 
-    def lose(self) -> None:
-        """One of its messages is gone."""
+    def lose(self, mail: Mail) -> None:
+        """One of its messages is gone, and lends nothing to those before it any more."""
+        if self._is_last_and_lends_nothing(mail):
+            for ranked in (self.rest, self._least, self._shortest):
+                ranked.pop()
+            return
         self.gone += 1
         self._drop_gone_heads()
-        if 2 * self.gone > len(self.rest) + SPARE_OF_ONE:
+        is_ranked = mail in self._least or mail in self._shortest
+        if is_ranked or 2 * self.gone > len(self.rest) + SPARE_OF_ONE:
             mails = self.mails()
             self.first, self.rest, self.gone = None, _NONE, 0
-            for mail in mails:
-                self.append(mail)
+            for one in mails:
+                self.append(one)
+
+    def _is_last_and_lends_nothing(self, mail: Mail) -> bool:
+        """Of a flood in one lane that is so of every message that is lost, and costs no look at the others."""
+        if not self.rest or self.rest[-1] is not mail or min(len(self._least), len(self._shortest)) < 2:
+            return False
+        before = self.rest[-2] if len(self.rest) > 1 else self.first
+        return self._least[-2] is before and self._shortest[-2] is before
 
     def mails(self) -> list[Mail]:
         """Return the messages in their order."""
@@ -254,7 +266,7 @@ class OfClass:
                 self._by_sender[sender] = [one for one in self._by_sender[sender] if not one.is_gone]
 
     def newest_of_most(self) -> Mail:
-        """Return the newest message of the sender that has most; of several such senders, of the one that came last.
+        """Return the newest message of the sender that has most; of several such senders, of any.
 
         It looks at every sender: where 1,000 have messages, one that does not fit costs 30 us more than one that does.
         """

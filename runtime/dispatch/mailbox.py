@@ -18,6 +18,7 @@ that has most of the class.
 source    Cameo (NSDI'21): the two-level queue of the Cameo scheduler
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from bus.port import Bus
@@ -29,7 +30,7 @@ from core.dispatch.policy import Policy
 from core.dispatch.traits import NOTICE, TRAITS, Traits, possible_classes
 from core.messages.base import Message, Notice
 from core.messages.dispatch import ClassWaits, DispatchShown, DispatchTold, ShowDispatch
-from core.nouns.dispatch import LEAST_URGENT_FIRST, DispatchSettings, UrgencyClass
+from core.nouns.dispatch import LEAST_URGENT_FIRST, DispatchSettings, Target, UrgencyClass
 from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import INBOX_MAX, SYSTEM_RATE_MAX
 from runtime.dispatch.lanes import Lane, LaneHeaps, LaneKey, Mail, OfClass
@@ -68,6 +69,7 @@ class Mailbox:
         """Of the queue that told them."""
         self.settings = settings or DispatchSettings()
         self._targets = self.settings.all_targets()
+        self._shortest = _shortest(self._targets)
         self.watch: Watch | None = None
         self._costs = costs
         self._room = room
@@ -149,13 +151,17 @@ class Mailbox:
         return mail
 
     def may_be_preceded(self, now: Instant) -> bool:
-        """Return whether a message that arrives may come before the one that is next, by the targets of classes, `system` aside: whether
-        it helps anybody to read the bus. Policies without deadlines do not say.
+        """Return whether a message with a shorter target than that of the next one may arrive, `system` aside: whether it helps anybody to
+        read the bus. A policy with classes but without deadlines may prefer any message; one without classes prefers none for its urgency.
         """
-        if self._only is not None or not self._count:
+        if not self._policy.has_deadlines:
+            return self._policy.has_classes
+        if self._only is not None:
+            return self._only.sort != _SYSTEM and self._only.within > self._shortest
+        if not self._count:
             return False
         lane, _, _ = self._next_lane(now)
-        return lane.group > self._targets[UrgencyClass.INTERACTIVE].within
+        return lane.group > self._shortest
 
     def use(self, settings: DispatchSettings, revision: int) -> None:
         """Go by other settings from now on: what waits is ranked anew, and waits as long as they say. A policy that this build does not
@@ -165,6 +171,7 @@ class Mailbox:
             return
         self.settings, self.revision = settings, revision
         self._targets = settings.all_targets()
+        self._shortest = _shortest(self._targets)
         self._policy = POLICIES[settings.policy](settings)
         mails = sorted(
             (mail for lane in self._lanes.values() for mail in lane.mails()),
@@ -192,7 +199,7 @@ class Mailbox:
                 self._only = None
             else:
                 self._left(mail)
-                mail.lane.lose()
+                mail.lane.lose(mail)
                 self._place(mail.lane)
             if self.watch is not None:
                 self.watch.lost(mail)
@@ -353,12 +360,17 @@ class Mailbox:
                 self._count -= 1
                 of_class.lost += 1
                 self._left(mail)
-                mail.lane.lose()
+                mail.lane.lose(mail)
                 self._place(mail.lane)
                 if self.watch is not None:
                     self.watch.lost(mail)
                 return False
         return True  # Only notices wait, of which none is lost.
+
+
+def _shortest(targets: Mapping[str, Target]) -> int:
+    """Of all classes but `system`."""
+    return min(target.within for sort, target in targets.items() if sort != _SYSTEM)
 
 
 def hear_of_dispatch(mailbox: Mailbox, bus: Bus, parcel: Parcel, reply_to: str) -> None:

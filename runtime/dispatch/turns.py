@@ -28,7 +28,7 @@ class Turn(Struct, frozen=True):
     envelopes: int = TURN_ENVELOPES_MAX
     span: Nanoseconds = TURN_SPAN
     span_max: Nanoseconds = TURN_SPAN_MAX
-    """While what waits is as urgent as any message that may arrive, but `system`."""
+    """While what is next has as short a target as any message that may arrive, but `system`."""
 
     def is_over(self, now: Instant, span: Nanoseconds, mailbox: Mailbox) -> bool:
         """Return whether a turn that has taken so long ends."""

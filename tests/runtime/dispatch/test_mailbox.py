@@ -18,7 +18,7 @@ from core.messages.dispatch import ClassWaits, DispatchTold
 from core.messages.workers import WorkerBeat
 from core.nouns.dispatch import DEFAULT_COSTS, TARGETS, DispatchSettings, Target, UrgencyClass
 from core.nouns.ids import GLOBAL_LOG, WorkerName
-from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
+from core.nouns.instant import MILLISECOND, SECOND, Nanoseconds, seconds
 from core.nouns.limits import SYSTEM_RATE_MAX
 from runtime.dispatch.lanes import Lane
 from runtime.dispatch.mailbox import Mailbox, hear_of_dispatch
@@ -310,22 +310,39 @@ def test_full_mailbox_loses_the_newest_of_the_least_urgent_class_of_who_has_most
     assert 2 == told(post, QUERY).lost
 
 
-def test_reading_the_bus_helps_while_what_waits_is_less_urgent_than_a_person() -> None:
-    """`may_be_preceded`: also where it is late, and also behind a message that lends it nothing."""
+def test_reading_the_bus_helps_while_what_is_next_has_a_longer_target_than_others() -> None:
+    """`may_be_preceded`: of one message as of several, of late ones, and of a lane with something urgent."""
+    for sort, may_be in ((PLACEMENT, True), (QUERY, True), (INTERACTIVE, False), (SYSTEM, False)):
+        post = Post()
+        assert not post.mailbox.may_be_preceded(post.now)
+        for number in range(3):
+            post.put(f"{number}", sort, f"a{number}")
+            assert may_be is post.mailbox.may_be_preceded(post.now), (sort, number)
+        post.sleep(3_000)
+        assert may_be is post.mailbox.may_be_preceded(post.now), "what is late may be preceded, too"
     post = Post()
-    assert not post.mailbox.may_be_preceded(post.now)
-    for number, (sort, may_be) in enumerate(
-        ((PLACEMENT, True), (QUERY, True), (INTERACTIVE, False), (SYSTEM, False))
-    ):
-        post.put(f"{number}", sort, f"a{number}")
-        post.put(f"{number} again", sort, f"b{number}")
-        assert may_be is post.mailbox.may_be_preceded(post.now), sort
-    post.sleep(3_000)
-    assert not post.mailbox.may_be_preceded(post.now), "what is urgent comes before what is late"
-    fifo = Post(policy="fifo")
-    fifo.put("placement", PLACEMENT, "a")
-    fifo.put("query", QUERY, "b")
-    assert not fifo.mailbox.may_be_preceded(fifo.now)
+    post.put("placement", PLACEMENT, "a", "x")
+    post.put("urgent", INTERACTIVE, "a", "x")
+    assert not post.mailbox.may_be_preceded(post.now), "the lane has the shorter target"
+    for policy, may_be in (("fifo", False), ("rr", False), ("sjf", True)):
+        post = Post(policy=policy)
+        post.put("placement", PLACEMENT, "a")
+        post.put("query", QUERY, "b")
+        assert may_be is post.mailbox.may_be_preceded(post.now), policy
+    short = Post(targets={"query": Target(Nanoseconds(20 * MILLISECOND), seconds(1))})
+    short.put("urgent", INTERACTIVE, "a")
+    assert short.mailbox.may_be_preceded(short.now), "operators gave queries a shorter target"
+
+
+def test_lost_message_lends_nothing() -> None:
+    """Those before it in its lane are decided when they would have been without it."""
+    post = Post(room=3)
+    post.put("a", QUERY, "s", "x")
+    post.put("b", QUERY, "s", "x", urgency=Urgency(QUERY, -SECOND))
+    post.put("t", QUERY, "t", "y", urgency=Urgency(QUERY, 300 * MILLISECOND))
+    assert not post.put("urgent", INTERACTIVE, "person")
+    assert 1 == told(post, QUERY).lost
+    assert ["urgent", "t", "a"] == post.take_all()
 
 
 def test_own_notices_are_never_lost() -> None:

@@ -102,6 +102,29 @@ async def test_turns_are_short_if_they_are_told_to_be(place: Place) -> None:
     assert 30 == await _turns_of_burst(place, Turn(span_max=TURN_SPAN))
 
 
+@virtual
+async def test_messages_that_are_put_aside_take_time_of_a_turn_too(place: Place) -> None:
+    """Thirty of a millisecond are two turns of 20 ms."""
+    place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(0)
+    host = (await paced(place, lambda _: Nanoseconds(MILLISECOND))).host
+    for _ in range(2):
+        host.suspects.blame(count("poison"), ValueError("it makes the component fail"))
+    aside: list[int] = []
+    take_turn = host._take_turn
+
+    async def watched() -> bool:
+        is_long_next = await take_turn()
+        if host.counts.put_aside > sum(aside):
+            aside.append(host.counts.put_aside - sum(aside))
+        return is_long_next
+
+    host._take_turn = watched  # type: ignore[method-assign]
+    for number in range(30):
+        place.network.endpoint(f"person {number}").say(count("poison"), "_INBOX.nobody.1")
+    await place.sleep(1)
+    assert [20, 10] == aside
+
+
 async def _turns_of_burst(place: Place, turn: Turn | None) -> int:
     """Turns in which sixty counts are decided that come at once and take a millisecond each."""
     place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(0)
