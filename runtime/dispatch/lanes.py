@@ -266,7 +266,7 @@ class OfClass:
                 self._by_sender[sender] = [one for one in self._by_sender[sender] if not one.is_gone]
 
     def newest_of_most(self) -> Mail:
-        """Return the newest message of the sender that has most; of several such senders, of any.
+        """Return the newest message of the sender that has most; of several such senders, of one of them.
 
         It looks at every sender: where 1,000 have messages, one that does not fit costs 30 us more than one that does.
         """

@@ -369,7 +369,7 @@ class Mailbox:
 
 
 def _shortest(targets: Mapping[str, Target]) -> int:
-    """Of all classes but `system`."""
+    """Return the shortest target of all classes but `system`, in nanoseconds."""
     return min(target.within for sort, target in targets.items() if sort != _SYSTEM)
 
 

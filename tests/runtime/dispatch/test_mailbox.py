@@ -492,6 +492,12 @@ def test_lanes_keep_their_order_and_nothing_starves(
                 short = Target(Nanoseconds(10 * MILLISECOND), Nanoseconds(wait * MILLISECOND))
                 post.mailbox.use(DispatchSettings(name, {QUERY: short, BULK: short}), 1)
         assert len(post.mailbox) <= room
+        for lane in post.mailbox._lanes.values():
+            waiting = lane.mails()
+            place = min(mail.order for mail in waiting), min(mail.group for mail in waiting)
+            assert place == lane.place(), "what is taken or lost lends nothing"
+            assert lane.entry is not None
+            assert place == (lane.entry[0], lane.group)
     taken += len(post.take_all())
     lost = sum(one.lost for one in post.mailbox.told())
     assert (put, []) == (taken + lost, watch.problems)

@@ -1,5 +1,6 @@
 """Hosts and their mailboxes: what is left travels along, what is urgent is told first, and the log is the same under every policy."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,12 +9,14 @@ from msgspec.structs import replace
 from bus.port import Address
 from core.codec import Parcel
 from core.dispatch.policies import POLICIES
+from core.messages.base import Message
 from core.messages.queue import CancelWorkload, ShowWorkload
 from core.nouns.dispatch import TARGETS, UrgencyClass
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import TURN_SPAN
 from runtime.clock import Clock
+from runtime.dispatch.lanes import Mail
 from runtime.dispatch.turns import Pace, Turn, Turns
 from runtime.host import Host
 from runtime.images import load_image
@@ -92,59 +95,64 @@ async def test_longer_turn_keeps_the_urgent_from_being_seen(place: Place) -> Non
 
 @virtual
 async def test_burst_of_the_most_urgent_is_decided_in_long_turns(place: Place) -> None:
-    """Nothing that may arrive would come before it, so a turn goes on for 20 ms: 60 messages of 1 ms take three."""
-    assert 3 == await _turns_of_burst(place, None)
+    """What arrives after a millisecond is read after 20: nothing of a shorter target could be among that."""
+    assert 20 * MILLISECOND == await _read_beside_burst(place, count, None)
 
 
 @virtual
 async def test_turns_are_short_if_they_are_told_to_be(place: Place) -> None:
-    """Two messages in each."""
-    assert 30 == await _turns_of_burst(place, Turn(span_max=TURN_SPAN))
+    """As behind messages of a longer target."""
+    assert 2 * MILLISECOND == await _read_beside_burst(place, count, Turn(span_max=TURN_SPAN))
+
+
+@virtual
+async def test_messages_of_a_longer_target_are_decided_in_short_turns(place: Place) -> None:
+    """A person's request may arrive."""
+    assert 2 * MILLISECOND == await _read_beside_burst(place, lambda _: how_many(), None)
 
 
 @virtual
 async def test_messages_that_are_put_aside_take_time_of_a_turn_too(place: Place) -> None:
-    """Thirty of a millisecond are two turns of 20 ms."""
+    """As those that are decided."""
+    read = await _read_beside_burst(place, lambda _: count("poison"), None, poison="poison")
+    assert 20 * MILLISECOND == read
+
+
+class _Reads:
+    """Remembers when each message came into a mailbox."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, Instant] = {}
+
+    def put(self, mail: Mail, now: Instant) -> None:
+        self.at[mail.sender] = now
+
+    def taken(self, mail: Mail, now: Instant) -> None:
+        """That is of no matter here."""
+
+    def lost(self, mail: Mail) -> None:
+        """Nor is that."""
+
+
+async def _read_beside_burst(
+    place: Place, said: Callable[[str], Message], turn: Turn | None, poison: str = ""
+) -> int:
+    """Nanoseconds after which a message is read that comes a millisecond after sixty others, the decisions on which take one each.
+
+    poison   what makes the component fail, as it has found out before
+    """
     place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(0)
-    host = (await paced(place, lambda _: Nanoseconds(MILLISECOND))).host
-    for _ in range(2):
-        host.suspects.blame(count("poison"), ValueError("it makes the component fail"))
-    aside: list[int] = []
-    take_turn = host._take_turn
-
-    async def watched() -> bool:
-        is_long_next = await take_turn()
-        if host.counts.put_aside > sum(aside):
-            aside.append(host.counts.put_aside - sum(aside))
-        return is_long_next
-
-    host._take_turn = watched  # type: ignore[method-assign]
-    for number in range(30):
-        place.network.endpoint(f"person {number}").say(count("poison"), "_INBOX.nobody.1")
-    await place.sleep(1)
-    assert [20, 10] == aside
-
-
-async def _turns_of_burst(place: Place, turn: Turn | None) -> int:
-    """Turns in which sixty counts are decided that come at once and take a millisecond each."""
-    place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(0)
-    keeper = await paced(place, lambda _: Nanoseconds(MILLISECOND), turn)
-    decided: list[int] = []
-    take_turn = keeper.host._take_turn
-
-    async def watched() -> bool:
-        is_long_next = await take_turn()
-        if keeper.host.counts.decided > sum(decided):
-            decided.append(keeper.host.counts.decided - sum(decided))
-        return is_long_next
-
-    keeper.host._take_turn = watched  # type: ignore[method-assign]
-    decided.append(keeper.host.counts.decided)
+    host = (await paced(place, lambda _: Nanoseconds(MILLISECOND), turn)).host
+    host.costs.measured(type(said("0")), 0, MILLISECOND)
+    for _ in range(2 if poison else 0):
+        host.suspects.blame(count(poison), ValueError("it makes the component fail"))
+    host.mailbox.watch = reads = _Reads()
     for number in range(60):
-        place.network.endpoint(f"person {number}").say(count(f"{number}"), "_INBOX.nobody.1")
+        place.network.endpoint(f"person {number}").say(said(f"{number}"), "_INBOX.nobody.1")
+    await place.loop.sleep_ns(Nanoseconds(MILLISECOND))
+    place.network.endpoint("late").say(how_many(), "_INBOX.nobody.1")
     await place.sleep(1)
-    assert 60 == sum(decided[1:])
-    return len(decided) - 1
+    return reads.at["late"] - reads.at["person 0"]
 
 
 async def _until_counted(place: Place, turn: Turn | None) -> int:
