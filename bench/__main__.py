@@ -84,7 +84,7 @@ def _with_options(benchmark: Benchmark, chosen: argparse.Namespace) -> Benchmark
 
 def durations_text() -> str:
     """Return how long each benchmark takes, a line each."""
-    lines = [f"  {name:16}{duration.text}" for name, duration in sorted(DURATIONS.items())]
+    lines = [f"  {name:18}{duration.text}" for name, duration in sorted(DURATIONS.items())]
     return "\n".join(["how long each takes, on two cores without other load:", *lines])
 
 

@@ -19,7 +19,7 @@ whose decisions sleep.
 source    Cameo (NSDI'21): 4.6 times at best, over several tenants; spec/cameo-harvest.md C1
 """
 
-# rows: C-1, C-2, C-4, C-5, C-8
+# rows: C1, C-1, C-2, C-4, C-5, C-8
 
 import argparse
 import statistics

@@ -10,7 +10,7 @@ hundred a second, each of 1 ms, and beats of a thousand workers, each of 1 ms: o
 source    spec/cameo-harvest.md C2
 """
 
-# rows: C-7
+# rows: C2, C-7
 
 import argparse
 import statistics

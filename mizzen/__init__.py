@@ -7,6 +7,7 @@ loaded for it; what a controller needs is loaded when it is first asked for.
 import importlib
 
 from mizzen.sdk.mizzen.task import (
+    checkpoint_of,
     checkpoint_path,
     resume_from,
     resume_step,
@@ -29,6 +30,7 @@ __all__ = [
     "OperationKind",
     "TaskControlRequest",
     "TaskController",
+    "checkpoint_of",
     "checkpoint_path",
     "job_and_rank",
     "resume_from",

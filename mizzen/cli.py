@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "submit": "Submit a job file or a script, and print its id alone.",
         "queue": "List workloads: their nodes, or the reasons for waiting.",
         "show": "Show one workload in full.",
+        "pipeline": "List pipelines, or show stages, deadlines and forecast of one.",
         "explain": "Explain why a workload waits, runs where it does, or ended.",
         "logs": "Print the output of a workload's tasks.",
         "cancel": "End workloads for good.",

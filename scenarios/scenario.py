@@ -151,7 +151,7 @@ def with_trace(spec: ScenarioSpec, directory: Path) -> ScenarioSpec:
     """The scenario with jobs of the Philly trace in a folder for its first load, and no other. Raises ScenarioError."""
     like = spec.workload[0]
     fields = {
-        "workloads": like.workloads,
+        "workloads": like.amount,
         "hours": like.hours,
         "compression": like.compression,
         "minutes_max": like.minutes_max,

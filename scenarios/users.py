@@ -1,16 +1,18 @@
-"""The users of a scenario: they submit, cancel, hold, release and requeue, and insist until they are answered.
+"""The users of a scenario: they submit workloads and pipelines, cancel, hold, release and requeue, and insist until they are answered.
 
 They remember what they were told, because what was told must stay true.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from bus.errors import BusError
 from bus.port import Bus
 from core.messages.base import Message, Refused
 from core.messages.moves import MoveAnswered, MoveWorkload
+from core.messages.pipelines import CancelPipeline, PipelineAccepted, PipelineCancelled, SubmitPipeline
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
@@ -22,10 +24,13 @@ from core.messages.queue import (
     SubmitWorkload,
     WorkloadShown,
 )
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import PipelineId, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.pipeline import PipelineSpec
 from core.nouns.reasons import PASSING, Reason
 from core.nouns.workload import Phase, WorkloadSpec
+from core.rules.pipelines.deadlines import ordered
+from core.rules.pipelines.submission import after_of
 from scenarios.variant import Binder
 from scenarios.workload import Arrival
 from scenarios.worlds.interface import PlaneFailed, World
@@ -56,8 +61,12 @@ class Users:
         self.wanted = 0
         """Workloads that somebody wants to submit, or has."""
         self.accepted: dict[str, WorkloadId] = {}
-        """By idempotency key."""
+        """By idempotency key; stages of pipelines by `key/stage`."""
         self.refused: dict[str, Refused] = {}
+        """The same, of those that were refused for good."""
+        self.pipelines: dict[str, PipelineId] = {}
+        """Accepted pipelines, by idempotency key."""
+        self.refused_pipelines: dict[str, Refused] = {}
         """The same, of those that were refused for good."""
         self.problems: list[str] = []
         self.heard: list[Heard] = []
@@ -96,7 +105,7 @@ class Users:
 
     def play(self, arrivals: Sequence[Arrival], prefix: str) -> None:
         """Submit each at its time from now on, under the key `prefix-number`, and do with it what its user does."""
-        self.wanted += len(arrivals)
+        self.wanted += sum(arrival.workloads for arrival in arrivals)
         self.begin(self._play(arrivals, prefix), prefix)
 
     async def _play(self, arrivals: Sequence[Arrival], prefix: str) -> None:
@@ -107,15 +116,24 @@ class Users:
             self.begin(self._follow(key, arrival), key)
 
     async def _follow(self, key: str, arrival: Arrival) -> None:
-        workload = await self.submit(key, arrival.spec)
-        if workload is None:
-            return
+        cancel: Callable[[], Coroutine[Any, Any, None]]
+        if arrival.pipeline is None:
+            workload = await self.submit(key, arrival.spec)
+            if workload is None:
+                return
+            cancel = partial(self.cancel, workload)
+        else:
+            pipeline = await self.submit_pipeline(key, arrival.pipeline)
+            if pipeline is None:
+                return
+            workload = self.accepted[f"{key}/{arrival.pipeline.stages[arrival.stage].name}"]
+            cancel = partial(self.cancel_pipeline, pipeline)
         if arrival.hold_after is not None and arrival.release_after is not None:
             self.begin(self._hold_for_a_while(workload, arrival), f"{key}/hold")
         if arrival.requeue_after is not None:
             self.begin(self._later(arrival.requeue_after, self.requeue(workload)), f"{key}/requeue")
         if arrival.cancel_after is not None:
-            self.begin(self._later(arrival.cancel_after, self.cancel(workload)), f"{key}/cancel")
+            self.begin(self._later(arrival.cancel_after, cancel()), f"{key}/cancel")
 
     async def _later(self, span: Nanoseconds, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -144,6 +162,28 @@ class Users:
         assert isinstance(answer, Refused), answer
         self.refused[key] = answer
         return None
+
+    async def submit_pipeline(self, key: str, spec: PipelineSpec) -> PipelineId | None:
+        """Submit a pipeline until it is accepted, or refused for good."""
+        request = SubmitPipeline(self.binder.bound_pipeline(spec), self.submitter, key=key)
+        answer = await self.insist(request)
+        keys = [f"{key}/{stage.name}" for stage in spec.stages]
+        if isinstance(answer, PipelineAccepted):
+            places = ordered(after_of(spec.stages))
+            assert places is not None, key
+            # The answer has the stages in the order of the fact, in which each comes after its forerunners.
+            workloads = dict(zip(places, answer.workloads, strict=True))
+            self.accepted |= {name: workloads[place] for place, name in enumerate(keys)}
+            self.pipelines[key] = answer.pipeline
+            return answer.pipeline
+        assert isinstance(answer, Refused), answer
+        self.refused |= dict.fromkeys(keys, answer)
+        self.refused_pipelines[key] = answer
+        return None
+
+    async def cancel_pipeline(self, pipeline: PipelineId) -> None:
+        """End every stage for good."""
+        await self._ask_for(CancelPipeline(pipeline))
 
     async def cancel(self, workload: WorkloadId) -> None:
         """End it for good."""
@@ -217,7 +257,7 @@ class Users:
 
     async def _ask_for(self, message: Message) -> None:
         answer = await self.insist(message)
-        if not isinstance(answer, Acknowledged | Refused):
+        if not isinstance(answer, Acknowledged | PipelineCancelled | Refused):
             self.problems.append(f"{type(message).__name__} was answered with {answer}")
 
     def _ended(self, task: asyncio.Task[None]) -> None:

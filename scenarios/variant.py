@@ -15,6 +15,7 @@ from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitte
 from core.fact import Fact
 from core.nouns.fleet import CPU_TYPE
 from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.pipeline import PipelineSpec
 from core.nouns.quantities import MILLI
 from core.nouns.workload import JobSpec, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
@@ -43,6 +44,15 @@ class Binder:
     def bound(self, spec: WorkloadSpec) -> WorkloadSpec:
         """A workload as it is submitted."""
         return spec
+
+    def bound_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
+        """Return a pipeline as it is submitted: each stage is bound by itself; all go with the widest one if they run together."""
+        bound = [self.bound(stage.workload) for stage in spec.stages]
+        if spec.is_together:
+            widest = max(bound, key=lambda one: sum(map(_asked, one.jobs)))
+            bound = [replace(one, regions=widest.regions) for one in bound]
+        stages = zip(spec.stages, bound, strict=True)
+        return replace(spec, stages=tuple(replace(stage, workload=one) for stage, one in stages))
 
     def take(self, fact: Fact) -> None:
         """A fact that became durable."""

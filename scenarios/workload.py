@@ -7,7 +7,7 @@ source    MAST (OSDI'24) §5.1 and fig. 7, as calibrated: durations lognormal, G
 """
 
 import random
-from typing import Annotated
+from typing import Annotated, Self
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from core.nouns.ids import DatasetName, TenantName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.operation import ControlSpec
+from core.nouns.pipeline import PipelineSpec
 from core.nouns.pool import SHARED_POOL
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
@@ -57,7 +58,7 @@ SPAN_SECONDS_MAX = 100_000_000
 
 
 class Arrival(Struct, frozen=True):
-    """One workload, when it is submitted, and what its user does with it later; spans count from its submission."""
+    """One workload or pipeline, when it is submitted, and what its user does with it later; spans count from its submission."""
 
     at: Nanoseconds
     spec: WorkloadSpec
@@ -66,6 +67,15 @@ class Arrival(Struct, frozen=True):
     release_after: Nanoseconds | None = None
     """Later than the hold."""
     requeue_after: Nanoseconds | None = None
+    pipeline: PipelineSpec | None = None
+    """The pipeline that is submitted; `spec` is its first stage's. None: the workload alone."""
+    stage: int = 0
+    """The stage of the pipeline that its user holds or requeues, by place; a cancel is of the whole pipeline."""
+
+    @property
+    def workloads(self) -> int:
+        """Return the number of workloads that its submission makes."""
+        return 1 if self.pipeline is None else len(self.pipeline.stages)
 
 
 class Workload(Part, frozen=True):
@@ -123,6 +133,15 @@ class Workload(Part, frozen=True):
     """Within so much of the submission users change their minds: they cancel, hold, and requeue."""
     compression: Compression = 1.0
     """By which every span that is drawn is divided: a day in minutes."""
+
+    @property
+    def amount(self) -> int:
+        """The number of submissions."""
+        return self.workloads
+
+    def of_amount(self, amount: int) -> Self:
+        """Return the same load with another number of submissions."""
+        return replace(self, workloads=amount)
 
     @property
     def span(self) -> float:

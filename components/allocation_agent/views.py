@@ -150,6 +150,7 @@ def claim_for(
         victims=victims,
         resume_epoch=award.resume_epoch,
         resume_step=award.resume_step,
+        forerunners=award.forerunners,
         grace=award.grace,
         max_duration=award.max_duration,
         tenant=award.tenant,

@@ -32,6 +32,7 @@ from core.invariants.consistency import (
 from core.invariants.control import check_control
 from core.invariants.data import check_data
 from core.invariants.moves import check_move
+from core.invariants.pipelines import check_pipeline_fact
 from core.invariants.quota import check_quota
 from core.invariants.sharing import SharedBook, check_border, fold_checked
 from core.messages.auditor import (
@@ -54,6 +55,7 @@ from core.violation_book import ViolationBook
 
 OF_THE_QUEUE = (
     "workloads",
+    "pipelines",
     "awards",
     "regions",
     "datasets",
@@ -321,6 +323,8 @@ class Auditor:
         for text in check_global_fact(fact, image, {} if state.rests_on else state.regions):
             self._keep(state, Violation(3, fact.log, fact.sequence, text))
         for text in check_move(fact, image, {} if state.rests_on else state.regions):
+            self._keep(state, Violation(3, fact.log, fact.sequence, text))
+        for text in check_pipeline_fact(fact, image):
             self._keep(state, Violation(3, fact.log, fact.sequence, text))
         for text in check_data(fact, image):
             self._keep(state, Violation(2, fact.log, fact.sequence, text))

@@ -12,7 +12,7 @@ The loop (component.py `_woken`), each step a decision that the host makes durab
 5. auction/cycle.py       `close_cycle` awards in rank order, when all have answered or after a second
                           (quota/classification.py `award_of`)
 6. awards_due.py          `settle` (awards.py) tells the region, until the region's log shows a promise, grant or decline
-7. component.py           facts of regions' logs are folded: gangs that started, attempts that ended, capacity that is free again;
+7. region_facts.py        facts of regions' logs are folded: gangs that started, attempts that ended, capacity that is free again;
                           what a change may allow sets `open_at`, and step 3 follows
 
 Equals the simple version: after every fact, scan all pending workloads in order, and award the first one that some region can hold.
@@ -22,6 +22,7 @@ ordering.py           the order and the ledger, updated by facts
 quota/                nominal, borrowing and blocked work; fair shares; the drained region
 reservations.py       starts promised to the first blocked workloads
 moves.py              gangs that move to another region by one plan
+pipelines/            stages in turn, start deadlines, infeasible deadlines
 rounds.py             which job of a shared pool runs where, round after round
 measuring.py          speeds of shared work, as its checkpoints show them
 auction/              scheduling cycles, and facts of lasting refusals

@@ -29,6 +29,7 @@ from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import AgentName, AttemptKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
+from core.nouns.pipeline import Forerunner
 from core.nouns.placement import View
 from core.nouns.workload import NEVER, Consent, EndCause, Kind, Phase
 from core.rules.quota import narrowed
@@ -52,6 +53,7 @@ def settle(
     run_min: Nanoseconds = NEVER,
     consent: Consent = Consent.NOBODY,
     host: AttemptKey | None = None,
+    forerunners: tuple[Forerunner, ...] = (),
 ) -> Step:
     """Return the next step of one workload.
 
@@ -59,6 +61,7 @@ def settle(
     run_min   the least time that the tenant's work runs before it may be a victim
     consent   the party that agreed to a start elsewhere, although the region may still run the attempt
     host      the attempt to whose GPU it comes; None: it has its own
+    forerunners   of a stage of a pipeline, the completed stages before it
     """
     if not row.is_active:
         if row.phase == Phase.PENDING and row.is_cancel_requested:
@@ -68,7 +71,7 @@ def settle(
     if consent is not Consent.NOBODY and not is_over:
         return Step(events=(_abandoned(workload, row, attempt, consent),))
     if attempt is None:
-        return _unheard(workload, row, bid, awarded_at, now, run_min, host)
+        return _unheard(workload, row, bid, awarded_at, now, run_min, host, forerunners)
     if attempt.phase == AttemptPhase.DECLINED:
         returned = AwardReturned(workload, row.epoch, attempt.reason, row.region, attempt.sequence)
         return Step(events=(returned,))
@@ -93,13 +96,14 @@ def _unheard(
     now: Instant,
     run_min: Nanoseconds,
     host: AttemptKey | None,
+    forerunners: tuple[Forerunner, ...],
 ) -> Step:
     """Return the step while the region's log shows no attempt: repeat the award, or withdraw it."""
     again = after(now, AWARD_SAY_AGAIN)
     is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch or _is_of_past_round(row)
     if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
         return Step((), (_withdraw(workload, row, is_overdue=not is_unwanted),), again)
-    return Step((), (_award(workload, row, bid, run_min, host),), again)
+    return Step((), (_award(workload, row, bid, run_min, host, forerunners),), again)
 
 
 def _withdraw(workload: WorkloadId, row: WorkloadRow, *, is_overdue: bool) -> WithdrawAward:
@@ -107,7 +111,12 @@ def _withdraw(workload: WorkloadId, row: WorkloadRow, *, is_overdue: bool) -> Wi
 
 
 def _award(
-    workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nanoseconds, host: AttemptKey | None
+    workload: WorkloadId,
+    row: WorkloadRow,
+    bid: Bid | None,
+    run_min: Nanoseconds,
+    host: AttemptKey | None,
+    forerunners: tuple[Forerunner, ...],
 ) -> ExecuteAward:
     return ExecuteAward(
         region=row.region,
@@ -134,6 +143,7 @@ def _award(
         standing_revision=row.level_revision,
         run_min=run_min,
         beside=host,
+        forerunners=forerunners,
     )
 
 

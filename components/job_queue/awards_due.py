@@ -37,7 +37,17 @@ def _settle(state: QueueState, workload: WorkloadId, now: Instant) -> Step:
     settings = settings_of(state.image.tenants, row.tenant)
     awarded_at = state.awarded_at.get(workload, now)
     consent, again_at = consent_of(state, row, now)
+    before = state.image.pipelines.forerunners(workload) if row.is_active else ()
     step = settle(
-        workload, row, attempt, bid, awarded_at, now, settings.run_min, consent, host_of(state, row)
+        workload,
+        row,
+        attempt,
+        bid,
+        awarded_at,
+        now,
+        settings.run_min,
+        consent,
+        host_of(state, row),
+        before,
     )
     return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_active else step

@@ -21,23 +21,29 @@ from components.job_queue.awards_due import settle_awards
 from components.job_queue.copies.orders import order_copies
 from components.job_queue.copies.records import HEARD_OF_COPIES, CopyRecords
 from components.job_queue.copies.waiting import note_waiting_reads
-from components.job_queue.measuring import follow_checkpoint
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
 from components.job_queue.ordering import (
     begin_pass,
     place,
     rebuild_order,
-    refresh_fleet,
     refresh_tenant,
 )
+from components.job_queue.pipelines.looks import (
+    index_all_pipelines,
+    index_pipelines,
+    look_at_pipelines,
+    note_pipelines,
+    turn_windows,
+)
+from components.job_queue.pipelines.requests import HEARD_OF_PIPELINES, PipelineRequests
 from components.job_queue.quota.classification import (
     begun_pass,
-    index_holding,
     index_quota_classes,
     reclassify,
     turned_budgets,
 )
 from components.job_queue.quota.fair_share import index_shares, note_shares, record_shares, watch_shares
+from components.job_queue.region_facts import adopt_region, fold_region
 from components.job_queue.regions import (
     HEARD_OF_REGIONS,
     RegionRecords,
@@ -73,14 +79,10 @@ from components.job_queue.state.queue_state import (
     SlowRegionRetried,
     Swept,
 )
-from components.job_queue.state.refusal_expiry import capacity_freed
 from components.replies import refused
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events import control
-from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
 from core.events.copies import CopyMade, DropOrdered, HomeMoved
 from core.events.data import DatasetSet
-from core.events.pools import NodesPooled, PoolChanged
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -96,14 +98,6 @@ from core.events.queue import (
     WorkloadsForgotten,
     WorkloadSubmitted,
 )
-from core.events.region import (
-    AttemptEnded,
-    AttemptRanked,
-    AwardDeclined,
-    ClaimGranted,
-    NodesJoined,
-    NodesReturned,
-)
 from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, RegionImage
 from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
@@ -112,12 +106,6 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, regio
 from core.nouns.instant import Instant, earliest
 from core.nouns.workload import Phase
 from core.rules.ownership import against
-
-ADDS_CAPACITY = (NodesJoined, NodesPooled, NodesReturned, NodesOpened, PoolChanged)
-"""Facts of a region that end the region's refusals: nodes joined, returned, were uncordoned or changed pool."""
-OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
-OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
-"""Facts about an attempt's tasks, which do not change the next step of the award."""
 
 
 class JobQueue:
@@ -129,6 +117,7 @@ class JobQueue:
     hears: tuple[type[Message], ...] = (
         *HEARD_OF_USERS,
         *HEARD_OF_STARTS,
+        *HEARD_OF_PIPELINES,
         *HEARD_OF_TENANTS,
         *HEARD_OF_DATA,
         *HEARD_OF_COPIES,
@@ -154,6 +143,7 @@ class JobQueue:
         self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
             Woken: self._woken,
             **UserRequests(self.regions).deciders,
+            **PipelineRequests(self.regions).deciders,
             **TenantRecords().deciders,
             **DataRecords().deciders,
             **CopyRecords().deciders,
@@ -181,9 +171,10 @@ class JobQueue:
         self._moving.index_all(state, images.at)
         for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
-            self._adopt(state, region_of(log), image, sequence, images.at)
+            adopt_region(state, region_of(log), image, sequence, images.at, self._starts)
         rebuild_order(state, images.at)
         watch_shares(state, images.at)
+        index_all_pipelines(state, images.at)
         return state
 
     def due(self, state: QueueState) -> Instant | None:
@@ -207,6 +198,7 @@ class JobQueue:
             state.data.reads_at,
             sweep_due(state),
             state.dispatch_at,
+            state.pipeline_looks.next_at(),
         )
 
     def decide(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -214,7 +206,7 @@ class JobQueue:
         decider = self._deciders.get(type(envelope.message))
         if decider is None:
             return NOTHING
-        no = against(envelope.tenant, envelope.sender, envelope.message, state.image.workloads.tenant_of)
+        no = against(envelope.tenant, envelope.sender, envelope.message, state.image.tenant_of)
         return decider(state, envelope) if no is None else refused(*no)
 
     def forget_memos(self, state: QueueState) -> None:
@@ -243,9 +235,10 @@ class JobQueue:
             index_shares(state, fact)
             index_regions(state, fact)
             index_rounds(state, fact)
+            index_pipelines(state, fact)
             self._moving.hear(state, fact)
         elif fact.log != NO_LOG:
-            self._fold_region(state, fact)
+            fold_region(state, fact, self._starts, self._moving)
         else:
             self._evolve_note(state, fact)
             state.data.note(fact)
@@ -297,54 +290,6 @@ class JobQueue:
             | PrioritySet,
         ):
             state.open_at = fact.at
-
-    def _fold_region(self, state: QueueState, fact: Fact) -> None:
-        region = region_of(fact.log)
-        image = state.regions[region]
-        assert image is not None, region
-        event = fact.event
-        if isinstance(event, AwardDeclined):
-            if image.attempts.row(event.workload, event.epoch) is None:
-                state.auctions.forget_open_bids(region)  # The award held no capacity.
-            else:
-                # A promise was withdrawn.
-                state.auctions.forget_region(region, fact.sequence, is_other_hardware=False)
-            state.open_at = fact.heard_at
-        self._starts.hear_region(state, region, fact)
-        image.fold(fact)
-        self._moving.hear_region(state, fact)
-        follow_checkpoint(state, fact)
-        workload = getattr(event, "workload", None)
-        if isinstance(event, OF_HOLDINGS):
-            index_holding(state, event.workload, fact.heard_at)
-        if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
-            state.awards_due.put(workload, fact.heard_at)
-        if isinstance(event, AttemptEnded | AttemptRanked):
-            row = state.image.workloads.rows.get(event.workload)
-            if state.auctions.free(
-                region, fact.sequence, capacity_freed(event, image, row.spec.jobs if row else ())
-            ):
-                state.open_at = fact.heard_at
-        elif isinstance(event, ADDS_CAPACITY) or _frees_capacity(event):
-            is_other = isinstance(event, NodesJoined | NodesPooled | PoolChanged)
-            if isinstance(event, NodesJoined | NodesPooled):
-                refresh_fleet(state)
-            state.auctions.forget_region(region, fact.sequence, is_other_hardware=is_other)
-            state.open_at = state.fill_at = fact.heard_at
-
-    def _adopt(
-        self, state: QueueState, region: RegionName, image: RegionImage, sequence: int, at: Instant
-    ) -> None:
-        state.regions[region] = image
-        note_silence(state, region, at, is_silent=False)
-        state.auctions.forget_region(region, sequence)
-        state.open_at = state.fill_at = at
-        self._starts.adopt(state, region, at)
-        for workload in state.awarded_at:
-            if state.image.workloads.rows[workload].region == region:
-                state.awards_due.put(workload, at)
-                index_holding(state, workload, at)
-        refresh_fleet(state)
 
     def _evolve_note(self, state: QueueState, fact: Fact) -> None:
         auctions = state.auctions
@@ -402,10 +347,14 @@ class JobQueue:
                 note_swept(state, note, fact.at)
             case ImageAdopted(log, image, sequence):
                 assert isinstance(image, RegionImage)
-                self._adopt(state, region_of(log), image, sequence, fact.at)
+                adopt_region(state, region_of(log), image, sequence, fact.at, self._starts)
             case _:
-                if not self._moving.note(state, fact) and not note_round(state, fact):
-                    self._starts.note(state, fact)
+                self._evolve_other_note(state, fact)
+
+    def _evolve_other_note(self, state: QueueState, fact: Fact) -> None:
+        """Fold a note of moves, rounds, pipelines or promised starts."""
+        if not (self._moving.note(state, fact) or note_round(state, fact) or note_pipelines(state, fact)):
+            self._starts.note(state, fact)
 
     # Time.
 
@@ -419,6 +368,8 @@ class JobQueue:
             begun_pass,
             turned_budgets,
             settle_awards,
+            look_at_pipelines,
+            turn_windows,
             reclassify,
             record_shares,
             close_cycle,
@@ -437,8 +388,3 @@ class JobQueue:
             if decision is not NOTHING:
                 return decision
         return swept(state, now)
-
-
-def _frees_capacity(event: object) -> bool:
-    """Return whether tasks of a granted attempt left nodes."""
-    return isinstance(event, ClaimRevised) and any(one.node_from != one.node_to for one in event.moves)

@@ -51,8 +51,8 @@ from core.nouns.reasons import Reason
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind, Phase
 from core.rules.moving import cost_of
+from core.rules.never_fits import could_fit
 from core.rules.quota import narrowed
-from core.rules.submission import could_fit
 
 HEARD_OF_MOVES: tuple[type[Message], ...] = (MoveWorkload,)
 Against = tuple[Reason, tuple[str, ...]]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from components.job_queue.state.asked_shape import AskedShape, digest
 from components.job_queue.state.queue_state import QueueState
 from components.job_queue.state.quota_ledger import NO_LENDING, Lending
+from components.job_queue.state.stage_order import ages_from, may_begin
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import AttemptKey, TenantName, WorkloadId
@@ -82,6 +83,7 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     if row.spec.kind is Kind.SHARED:
         wanted = wanted and row.pick is not None and not _waits_for_host(state, row)
         wanted = wanted and not _waits_for_copy(state, workload, row)
+    wanted = may_begin(state.image, state.pipeline_looks, workload, is_pending=wanted) and wanted
     level = row.level if row.is_active else level_of(row, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
@@ -161,6 +163,7 @@ def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> P
         row.shape + own,
         base + own if base else "",
         spec.jobs[0].tasks if base else 0,
+        ages_from(state.image, workload, tenants.ranking),
     )
 
 

@@ -43,9 +43,9 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.sharing import ISOLATED, ClassShares, PoolShares, ShareColumn
 from core.nouns.workload import Kind, Phase
+from core.rules.never_fits import types_that_hold
 from core.rules.shared_pools import Pooled, equal_parts, facts_of_shares
 from core.rules.shared_rounds import Scene, changes_of, choice_of, owed_at, pooled_of, scene_of
-from core.rules.submission import types_that_hold
 from core.sharing.rounds import filled
 
 JOINS_MAX = RESTS_MAX = ROUND_JOINS_MAX

@@ -349,6 +349,7 @@ class _Gang:
             isolation=isolation_of(claim),
             tenant=claim.tenant,
             beside=claim.beside,
+            forerunners=claim.forerunners,
         )
 
     def _devices(self, worker: WorkerName) -> tuple[tuple[int, ...], ...]:

@@ -358,6 +358,7 @@ class _Tasks:
             run=task.run,
             isolation=isolation_of(claim),
             tenant=claim.tenant,
+            forerunners=claim.forerunners,
         )
 
     # New runs.

@@ -29,6 +29,7 @@ from core.messages import (
     moves,
     nodes,
     output,
+    pipelines,
     planning,
     pools,
     preemption,
@@ -280,6 +281,8 @@ _REPORTED: dict[type[Message], Traits] = {
 }
 _OF_PEOPLE: dict[type[Message], Traits] = {
     queue.SubmitWorkload: Traits(INTERACTIVE, _submission),
+    pipelines.SubmitPipeline: Traits(INTERACTIVE, _submission),
+    pipelines.CancelPipeline: Traits(INTERACTIVE, attrgetter("pipeline")),
     **{
         kind: Traits(INTERACTIVE, WORKLOAD)
         for kind in (
@@ -318,6 +321,7 @@ _OF_PEOPLE: dict[type[Message], Traits] = {
             tenants.SetTenant,
             tenants.SetEntitlement,
             tenants.SetBudget,
+            tenants.SetDeadlineBudget,
             tenants.SetRanking,
         )
     },
@@ -328,6 +332,9 @@ _OF_PEOPLE: dict[type[Message], Traits] = {
             queue.ListWorkloads,
             queue.ExplainWorkload,
             starts.ListStarts,
+            pipelines.ListPipelines,
+            pipelines.ShowPipeline,
+            pipelines.TestPipeline,
             starts.TestSubmission,
             agents.ShowAgents,
             auditor.ShowAudit,

@@ -1,6 +1,7 @@
 """What a workload will be: how long it runs and on what, from what ran before.
 
-Recurring work is predicted from its family. Work that is there for the first time has the median of its tenant's families, then that
+Recurring work is predicted from its family. Work that is there for the first time is expected to run as long as
+its user says, or else has the median of its tenant's families, then that
 of all work with like GPU counts, then of everything, and before anything has ended a stated default. No prediction is longer than
 the workload may run. On what it runs and which datasets it reads is predicted of recurring work alone (MAST, §3.1): so its data
 can be known before it is submitted.
@@ -23,6 +24,8 @@ class PredictedBy(StrEnum):
 
     FAMILY = "family"
     """It ran before."""
+    EXPECTED = "expected"
+    """Its user said so."""
     TENANT = "tenant"
     """The median of its tenant's families."""
     SIZE = "size"
@@ -56,6 +59,8 @@ def predicted(runs: KnownRuns, spec: WorkloadSpec, name: str) -> Prediction:
     if family is not None and (span := family.typical()) is not None:
         gpu_milli, gpu_type = _hardware(family)
         return Prediction(_capped(span, spec), PredictedBy.FAMILY, gpu_milli, gpu_type, family.usual_data())
+    if spec.expected != NEVER:
+        return Prediction(_capped(spec.expected, spec), PredictedBy.EXPECTED)
     if tenant is not None and (span := tenant.typical()) is not None:
         return Prediction(_capped(span, spec), PredictedBy.TENANT)
     alike = runs.sizes.get(size_of(gpu_milli_of(spec.jobs)))

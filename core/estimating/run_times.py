@@ -30,6 +30,8 @@ class PastRun(Struct, frozen=True, array_like=True):
     """As it was asked for."""
     is_whole: bool
     """Whether it completed, or ran as long as it was allowed to: how long it runs is known. If not, it failed or was cancelled."""
+    size: int = 0
+    """Of its input, in the unit of its user; 0: nobody said."""
 
 
 class RunTimes(Struct):
@@ -64,6 +66,17 @@ class RunTimes(Struct):
     def median(self) -> Nanoseconds | None:
         """How long half of them ran; None when there are too few."""
         return self.median_beyond(Nanoseconds(0))
+
+    def quantile(self, part: float) -> Nanoseconds | None:
+        """Return the span that at least this part of them did not exceed, short ones included; None when there are too few."""
+        if self.total < FEW:
+            return None
+        passed = 0
+        for step, count in sorted(self.counts.items()):
+            passed += count
+            if passed >= part * self.total:
+                return span_of(step)
+        raise AssertionError(self.counts)
 
 
 FEW = 3

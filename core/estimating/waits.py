@@ -10,8 +10,9 @@ How far off the quotient still is, bands tell.
 
 import math
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from core.estimating.run_times import RunTimes
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 
 HALF_LIFE: Nanoseconds = seconds(4_800)
@@ -39,6 +40,8 @@ class Flow(Struct):
     """Millionths an hour that what runs is expected to free."""
     since: Instant = Instant(0)
     """When the first of it began to run; 0: nothing has."""
+    waited: RunTimes = field(default_factory=RunTimes)
+    """How long work waited for them, from when it could have started until its gang was up."""
 
     def begin(self, rate: int, now: Instant) -> None:
         """Something runs that is expected to free so many millionths an hour."""

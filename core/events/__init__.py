@@ -8,6 +8,7 @@ from core.events import (
     dispatch,
     log,
     moves,
+    pipelines,
     pools,
     prices,
     queue,
@@ -35,4 +36,5 @@ EVENTS: tuple[type[Event], ...] = (
     *starts.EVENTS,
     *sharing.EVENTS,
     *dispatch.EVENTS,
+    *pipelines.EVENTS,
 )

@@ -42,6 +42,17 @@ class BudgetSet(Event, frozen=True, tag="budget-set"):
     by: str = ""
 
 
+class DeadlineBudgetSet(Event, frozen=True, tag="deadline-budget-set"):
+    """An operator set how many GPU-hours of a tenant may be under deadlines."""
+
+    about_field = "tenant"
+    tenant: TenantName
+    revision: int
+    budget: Budget | None = None
+    """Of predicted GPU-hours; None: as many as the tenant likes."""
+    by: str = ""
+
+
 class RankingSet(Event, frozen=True, tag="ranking-set"):
     """An operator set by which rules the queue ranks."""
 
@@ -60,4 +71,11 @@ class SharesDue(Event, frozen=True, tag="shares-due"):
     """Whether it goes on where the one before it ended: what that said of others stands."""
 
 
-EVENTS: tuple[type[Event], ...] = (TenantSet, EntitlementSet, BudgetSet, RankingSet, SharesDue)
+EVENTS: tuple[type[Event], ...] = (
+    TenantSet,
+    EntitlementSet,
+    BudgetSet,
+    DeadlineBudgetSet,
+    RankingSet,
+    SharesDue,
+)

@@ -3,7 +3,7 @@
 A wait begins with the submission, and again whenever an attempt that ran has ended and the workload waits once more. It ends when
 all ranks are up and, of emulated work, set up; an attempt that is lost before that ends no wait. Its time is within quota while the
 workload's tenant had room for it, by the queue's own reference of who takes a quota (core/ranking/scan.py), or while it stood awarded
-within quota; the rest is over quota, and time on hold is neither. By how it stood when it began a wait is of the class `within` or `over`.
+within quota; the rest is over quota, and time on hold is neither. A stage of a pipeline waits from when its forerunners have completed. By how it stood when it began a wait is of the class `within` or `over`.
 """
 
 from bisect import bisect_left, insort
@@ -12,6 +12,7 @@ from collections import Counter
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.events.pipelines import PipelineSubmitted
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -154,7 +155,7 @@ class Waits:
         self.submitted = self.preempted = 0
         self.reading = self.reading_away = 0
         """GPU-milli-nanoseconds of high-priority work that reads data, and of that what ran elsewhere than its data's home."""
-        self._image = GlobalImage.empty(("tenants",))
+        self._image = GlobalImage.empty(("tenants", "pipelines"))
         self._rows: dict[WorkloadId, Row] = {}
         self._lines: dict[TenantName, Line] = {}
         self._quota: frozenset[str] = frozenset()
@@ -167,12 +168,28 @@ class Waits:
             self._tenants_set(at)
         elif isinstance(event, WorkloadSubmitted):
             self._submit(event, at)
+        elif isinstance(event, PipelineSubmitted):
+            for stage in event.stages:
+                if stage.after:
+                    self._change(self._rows[stage.workload], WorkloadHeld(stage.workload, 0), at)
         elif isinstance(event, WorkloadBound):
             self._start(self._rows[event.workload], at)
         elif isinstance(event, OfOne):
             row = self._rows.get(event.workload)
             if row is not None:
                 self._change(row, event, at)
+            if isinstance(event, AttemptClosed) and event.phase is Phase.COMPLETED:
+                self._let_followers_wait(event.workload, at)
+
+    def _let_followers_wait(self, workload: WorkloadId, at: Instant) -> None:
+        """A stage has completed: those that waited for it and for no other one wait for their start from now on."""
+        pipelines = self._image.pipelines
+        pipeline = pipelines.pipeline(workload)
+        for stage in pipeline.stages if pipeline is not None else ():
+            row = self._rows.get(stage.workload)
+            if row is not None and row.wait is not None and stage.after and stage.ready_at == at:
+                row.wait.began_at = row.since = at
+                self._change(row, WorkloadReleased(stage.workload, 0), at)
 
     def until(self, at: Instant) -> None:
         """Count what waits still up to there."""

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from core.estimating.family import family_of
 from core.estimating.prediction import PredictedBy, Prediction, predicted
-from core.estimating.run_times import KnownRuns, PastRun
+from core.estimating.run_times import KnownRuns, PastRun, step_of
 from core.estimating.scores import Errors
 from core.estimating.waits import Flow, expected_rate
+from core.events.pipelines import PipelineSubmitted
 from core.events.queue import (
     AttemptClosed,
     WorkloadBound,
@@ -53,6 +54,12 @@ class LiveRun(Struct):
     is_service: bool = False
     data: tuple[DatasetName, ...] = ()
     """What it reads, as far as that is remembered of a family."""
+    size: int = 0
+    """Of its input, as its user said."""
+    asked_at: Instant = Instant(0)
+    """Since when it could have started, until it first does; 0: it could not yet, or nobody can say since when."""
+    leads_to: tuple[WorkloadId, ...] = ()
+    """Stages of its pipeline that may start at any time once it has completed, and all others that they wait for."""
 
 
 class Told(Struct):
@@ -85,6 +92,7 @@ class History(Section):
         WorkloadBound: "_bound",
         AttemptClosed: "_closed",
         WorkloadCancelled: "_cancelled",
+        PipelineSubmitted: "_pipeline_submitted",
     }
 
     runs: KnownRuns = field(default_factory=KnownRuns)
@@ -118,7 +126,20 @@ class History(Section):
             flow_key(spec),
             is_service=spec.kind == Kind.SERVICE,
             data=spec.data[:FAMILY_DATASETS_MAX],
+            size=spec.input_size,
+            asked_at=Instant(fact.at),
         )
+
+    def _pipeline_submitted(self, fact: Fact) -> None:
+        """Count no wait of a stage before its forerunners have completed, and none of one that begins in a window."""
+        event = fact.event
+        assert isinstance(event, PipelineSubmitted)
+        for stage in event.stages:
+            row = self.live[stage.workload]
+            if stage.after or stage.begins is not None:
+                row.asked_at = Instant(0)
+            for before in stage.after if stage.begins is None else ():
+                self.live[event.stages[before].workload].leads_to += (stage.workload,)
 
     def _changed(self, fact: Fact) -> None:
         event = fact.event
@@ -134,7 +155,11 @@ class History(Section):
         row.up_at = fact.at
         if not row.is_service:
             row.freeing = expected_rate(row.gpu_milli, row.prediction.duration)
-            self._flow(row.flow).begin(row.freeing, fact.at)
+            flow = self._flow(row.flow)
+            flow.begin(row.freeing, fact.at)
+            if row.asked_at:
+                flow.waited.add(step_of(Nanoseconds(fact.at - row.asked_at)))
+        row.asked_at = Instant(0)
 
     def _closed(self, fact: Fact) -> None:
         event = fact.event
@@ -151,6 +176,15 @@ class History(Section):
         if event.phase.is_terminal:
             del self.live[event.workload]
             self._ended(row, event)
+            for follower in row.leads_to if event.phase == Phase.COMPLETED else ():
+                if follower in self.live:
+                    self.live[follower].asked_at = Instant(fact.at)
+
+    def usual_wait(self, spec: WorkloadSpec, part: float = 0.5) -> Nanoseconds:
+        """Return the quantile of how long work of these node types waited of late, start included; 0: little is known."""
+        flow = self.flows.get(flow_key(spec))
+        found = flow.waited.quantile(part) if flow is not None else None
+        return Nanoseconds(0) if found is None else found
 
     def _flow(self, key: str) -> Flow:
         """Of too many, so that asking for odd sets of types costs nothing, the one used longest ago is forgotten."""
@@ -168,7 +202,10 @@ class History(Section):
             kind = row.prediction.by
             self.errors.setdefault(kind, Errors()).add(row.prediction.duration, row.ran)
         self.runs.add(
-            row.tenant, row.family, PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole), row.data
+            row.tenant,
+            row.family,
+            PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole, row.size),
+            row.data,
         )
 
     def _cancelled(self, fact: Fact) -> None:

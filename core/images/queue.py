@@ -4,6 +4,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
+from core.events.pipelines import StagesHeld
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -33,6 +34,7 @@ from core.images.demand import Demand
 from core.images.dispatch import Dispatch
 from core.images.history import History
 from core.images.packing import packed, shared, unpacked
+from core.images.pipelines import Pipelines
 from core.images.queue_reservations import StartPromises
 from core.images.readings import Readings
 from core.images.refusals import Refusals
@@ -41,7 +43,7 @@ from core.images.sharing import Sharing
 from core.images.start_estimates import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
-from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.ids import PipelineId, RegionName, TenantName, WorkloadId, submission_key
 from core.nouns.instant import Instant
 from core.nouns.moving import PlannedMove
 from core.nouns.sharing import ShareColumn
@@ -118,6 +120,8 @@ class WorkloadRow(Struct, gc=False):
     """When the attempt that saved it was over."""
     tenant: TenantName = TenantName("")
     """As in its spec."""
+    asked_regions: tuple[RegionName, ...] | None = None
+    """Of a stage that is held to other regions: those that its user named."""
 
     def __post_init__(self) -> None:
         """Share texts that many rows have: each is an object of its own when it was decoded."""
@@ -193,6 +197,7 @@ class Workloads(Section):
         MoveEnded: "_move_ended",
         RoundBegun: "_round_begun",
         PicksAdded: "_picks_added",
+        StagesHeld: "_stages_held",
     }
 
     submitted: int = 0
@@ -200,9 +205,9 @@ class Workloads(Section):
     keys: dict[str, WorkloadId] = field(default_factory=dict)
     """Idempotency keys, each under its submitter."""
 
-    def tenant_of(self, workload: WorkloadId) -> TenantName | None:
+    def tenant_of(self, workload: str) -> TenantName | None:
         """Return the tenant of a workload; None if the workload is unknown."""
-        row = self.rows.get(workload)
+        row = self.rows.get(WorkloadId(workload))
         return None if row is None else row.tenant
 
     def _submitted(self, fact: Fact) -> None:
@@ -211,7 +216,7 @@ class Workloads(Section):
         self.submitted = event.number
         self.rows[event.workload] = WorkloadRow(event.number, event.spec, event.submitter, event.key, fact.at)
         if event.key:
-            self.keys[key_of(event.submitter, event.key)] = event.workload
+            self.keys[submission_key(event.submitter, event.key)] = event.workload
 
     def _changed(self, fact: Fact) -> None:
         event = fact.event
@@ -306,6 +311,17 @@ class Workloads(Section):
         if event.phase.is_terminal:
             row.end(fact.at)
 
+    def _stages_held(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StagesHeld)
+        for workload in event.workloads:
+            row = self.rows[workload]
+            if row.phase.is_terminal:
+                continue
+            asked = row.spec.regions if row.asked_regions is None else row.asked_regions
+            row.kept = replace(row.spec, regions=event.held_to or asked)
+            row.asked_regions = asked if event.held_to else None
+
     def _part(self, workload: WorkloadId) -> None:
         """Record that the job beside this one in a shared pool has its GPU alone."""
         row = self.rows[workload]
@@ -344,7 +360,7 @@ class Workloads(Section):
         for workload in event.workloads:
             row = self.rows.pop(workload)
             if row.key:
-                self.keys.pop(key_of(row.submitter, row.key), None)
+                self.keys.pop(submission_key(row.submitter, row.key), None)
 
     def _start_promised(self, fact: Fact) -> None:
         event = fact.event
@@ -435,8 +451,10 @@ class GlobalImage(Image):
     """Which datasets are read together, with how many GPUs, and what of that waits."""
     dispatch: Dispatch
     """In which order hosts decide messages."""
+    pipelines: Pipelines
+    """Every pipeline, and by when each of its stages must start."""
 
-
-def key_of(submitter: str, key: str) -> str:
-    """An idempotency key as the image holds it: two submitters may use the same one, and neither can write the other's."""
-    return f"{len(submitter)} {submitter} {key}"
+    def tenant_of(self, name: str) -> TenantName | None:
+        """Return the tenant of a workload or a pipeline, by its id; None if the id is unknown."""
+        pipeline = self.pipelines.rows.get(PipelineId(name))
+        return self.workloads.tenant_of(name) if pipeline is None else pipeline.tenant

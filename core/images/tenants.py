@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
+from core.events.tenants import BudgetSet, DeadlineBudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Fact
 from core.images.base import Section
 from core.nouns.ids import TenantName
@@ -17,6 +17,8 @@ class TenantRow(Struct):
     entitlements: dict[str, Entitlement] = field(default_factory=dict)
     """By GPU type."""
     budget: Budget | None = None
+    deadlines: Budget | None = None
+    """Of predicted GPU-hours of pipelines with a deadline; None: no limit."""
     revision: int = 0
     """Grows with everything that is set: a command names the one that it was given for."""
 
@@ -32,6 +34,7 @@ class Tenants(Section):
         TenantSet: "_set",
         EntitlementSet: "_entitlement_set",
         BudgetSet: "_budget_set",
+        DeadlineBudgetSet: "_deadline_budget_set",
         RankingSet: "_ranking_set",
     }
 
@@ -62,6 +65,12 @@ class Tenants(Section):
         assert isinstance(event, BudgetSet)
         row = self.rows[event.tenant]
         row.budget, row.revision = event.budget, event.revision
+
+    def _deadline_budget_set(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, DeadlineBudgetSet)
+        row = self.rows[event.tenant]
+        row.deadlines, row.revision = event.budget, event.revision
 
     def _ranking_set(self, fact: Fact) -> None:
         event = fact.event

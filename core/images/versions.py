@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.images.dispatch import Dispatch
 from core.nouns.ids import GLOBAL_LOG, LogName
 
 UNSAID = ""
@@ -117,9 +116,9 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_7(log: LogName, _: OldSections) -> dict[str, Any] | None:
-    """The queue knows in which order hosts decide messages, which no older fact tells."""
-    return {"dispatch": msgspec.to_builtins(Dispatch())} if log == GLOBAL_LOG else {}
+def _version_8(log: LogName, _: OldSections) -> dict[str, Any] | None:
+    """The queue knows how long work waited, which no older image tells: its facts are folded once more."""
+    return None if log == GLOBAL_LOG else {}
 
 
 VERSIONS = Versions(
@@ -131,7 +130,8 @@ VERSIONS = Versions(
         "2fac062ca5d293c0",
         "8d08a2cffc4190ff",
         "23b43b9efe8f8d22",
+        "67fcd0f21b6b9616",
     ),
-    step=Step(_version_7, frozenset({"dispatch"})),
+    step=Step(_version_8, frozenset({"forerunners"})),
 )
 """Those of this build."""

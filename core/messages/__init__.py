@@ -14,6 +14,7 @@ from core.messages import (
     moves,
     nodes,
     output,
+    pipelines,
     planning,
     pools,
     preemption,
@@ -33,6 +34,7 @@ from core.messages.base import Message
 MESSAGES: tuple[type[Message], ...] = (
     *queue.MESSAGES,
     *starts.MESSAGES,
+    *pipelines.MESSAGES,
     *broker.MESSAGES,
     *agents.MESSAGES,
     *store.MESSAGES,

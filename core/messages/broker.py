@@ -5,6 +5,7 @@ from core.nouns.ids import AgentName, AttemptKey, RegionName, TenantName, Worklo
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import OPEN_BID_SPAN
 from core.nouns.operation import ControlSpec
+from core.nouns.pipeline import Forerunner
 from core.nouns.placement import Spread, View
 from core.nouns.workload import EndCause, JobSpec
 
@@ -69,6 +70,8 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     """Nanoseconds that it runs at least before it may be a victim."""
     beside: AttemptKey | None = None
     """As in `SolicitBid`."""
+    forerunners: tuple[Forerunner, ...] = ()
+    """The completed stages of its pipeline that came before it."""
 
 
 class WithdrawAward(Message, frozen=True, tag="withdraw-award"):

@@ -6,7 +6,7 @@ from core.estimating.bands import StartEstimate
 from core.estimating.prediction import PredictedBy
 from core.messages.base import Answer, Message, Refused
 from core.messages.copies import FailedCopy, ListedCopy
-from core.nouns.ids import AgentName, DatasetName, RegionName, WorkloadId
+from core.nouns.ids import AgentName, DatasetName, PipelineId, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
 from core.nouns.placement import Shortage, Spread, View
@@ -158,6 +158,35 @@ class Acknowledged(Answer, frozen=True, tag="acknowledged"):
     revision: int = 0
 
 
+class WaitedStage(Struct, frozen=True):
+    """A stage that another one waits for."""
+
+    stage: str
+    workload: WorkloadId
+    left: Nanoseconds = Nanoseconds(-1)
+    """How long it will go on, from what has ended by now; -1: it does not run."""
+
+
+class StageTold(Struct, frozen=True):
+    """Of a workload that is a stage of a pipeline."""
+
+    pipeline: PipelineId
+    name: str
+    """Of the pipeline."""
+    stage: str
+    """Empty: a plain job with a deadline, which is a pipeline of one stage."""
+    waits_for: tuple[WaitedStage, ...] = ()
+    """The stages that must complete before it begins."""
+    begins_in: Nanoseconds = Nanoseconds(-1)
+    """Until its window opens, 0: it is open; -1: it has none, or waits for other stages."""
+    start_in: Nanoseconds | None = None
+    """Until it must start, negative when that has passed; None: it need not."""
+    is_late: bool = False
+    """Whether its pipeline would be late even if it started now."""
+    region: RegionName = RegionName("")
+    """To which the stages of its pipeline are held, because the first was placed there; empty: to none yet."""
+
+
 class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     """Where a workload is."""
 
@@ -182,6 +211,8 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     """What ended the newest attempt that has ended."""
     move_revision: int = 0
     """What a move of it to another region must name."""
+    stage: StageTold | None = None
+    """Of what it is a stage."""
 
 
 class ListedWorkload(Struct, frozen=True):
@@ -218,6 +249,8 @@ class ListedWorkload(Struct, frozen=True):
     """Until the start that it was promised, and 0 when that has passed; None: none was, or its region has not reserved it yet."""
     is_over: bool = False
     """Whether it is over its tenant's quota, so that it has the lowest level and not the one that it asks for."""
+    stage: StageTold | None = None
+    """Of what it is a stage, if it has not ended."""
 
 
 class WorkloadsListed(Answer, frozen=True, tag="workloads-listed"):
@@ -370,6 +403,8 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """Copies under way of the datasets that it reads, while it is pending."""
     failed_copies: tuple[FailedCopy, ...] = ()
     """Copies of these that failed, and were not made since."""
+    stage: StageTold | None = None
+    """Of what it is a stage."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -43,6 +43,16 @@ class SetBudget(Message, frozen=True, tag="set-budget", forbid_unknown_fields=Tr
     by: str = ""
 
 
+class SetDeadlineBudget(Message, frozen=True, tag="set-deadline-budget", forbid_unknown_fields=True):
+    """A tenant may have so many predicted GPU-hours under deadlines from now on. What it has stays so."""
+
+    tenant: TenantName
+    budget: Budget | None
+    """None: as many as it likes."""
+    revision: int
+    by: str = ""
+
+
 class SetRanking(Message, frozen=True, tag="set-ranking", forbid_unknown_fields=True):
     """Rank by these rules from now on."""
 
@@ -99,6 +109,12 @@ class ListedTenant(Struct, frozen=True):
     """Its workloads that run, or that a region was told to place."""
     pending: int = 0
     """Its workloads that wait, held ones among them."""
+    deadlines: Budget | None = None
+    """Of predicted GPU-hours under deadlines."""
+    deadlines_gpu_milli_seconds: int = 0
+    """Of these, taken in this period."""
+    deadlines_left: Nanoseconds = Nanoseconds(0)
+    """Until the next period begins; without such a budget, 0."""
     lag: int = 0
     """By how much it is behind what was due to it: nanoseconds of all that it is entitled to. Less than 0: ahead."""
 
@@ -128,6 +144,7 @@ MESSAGES: tuple[type[Message], ...] = (
     SetTenant,
     SetEntitlement,
     SetBudget,
+    SetDeadlineBudget,
     SetRanking,
     ShowRanking,
     RankingAnswered,

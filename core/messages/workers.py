@@ -8,6 +8,7 @@ from core.messages.base import Message, Notice
 from core.nouns.fleet import Inventory
 from core.nouns.ids import AttemptKey, RegionName, ShareKey, TenantName, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
+from core.nouns.pipeline import Forerunner
 from core.nouns.placement import Spread
 from core.nouns.workload import JobSpec
 
@@ -94,6 +95,8 @@ class PrepareTasks(Message, OfShare, frozen=True, tag="prepare-tasks"):
     """Who may read what it writes, beside the plane itself."""
     beside: AttemptKey | None = None
     """The host of a guest: the attempt on these nodes of which the tasks here share the devices."""
+    forerunners: tuple[Forerunner, ...] = ()
+    """The completed stages of its pipeline that came before it: its tasks find where these left their checkpoints."""
 
 
 class StartTasks(Message, OfShare, frozen=True, tag="start-tasks"):

@@ -5,6 +5,9 @@ from typing import NamedTuple, NewType
 WorkloadId = NewType("WorkloadId", str)
 """A workload: `w-<number>`, numbered by the queue in the order of submission and never reused."""
 
+PipelineId = NewType("PipelineId", str)
+"""A pipeline: `p-<number>`, numbered by the queue in the order of submission and never reused."""
+
 ClaimId = NewType("ClaimId", str)
 """A claim: drawn by the agent that makes it from its own name, the workload, the epoch and the try."""
 
@@ -18,6 +21,11 @@ LogName = NewType("LogName", str)
 """`global`, or `region.<name>`."""
 
 GLOBAL_LOG = LogName("global")
+
+
+def submission_key(submitter: str, key: str) -> str:
+    """Return an idempotency key as images hold it: two submitters may use the same one, and neither can write the other's."""
+    return f"{len(submitter)} {submitter} {key}"
 
 
 def region_log(region: RegionName) -> LogName:

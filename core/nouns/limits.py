@@ -509,6 +509,17 @@ of the queue's memory (`python -m bench remembered`)."""
 CEILING_MAX = 100_000_000
 """The largest such number that an operator may set: far more than one machine's memory holds."""
 
+# Pipelines.
+STAGES_MAX = 256
+"""Of one pipeline: its facts and answers stay small, and more stages are the work of a workflow engine."""
+PIPELINE_LOOK: Nanoseconds = seconds(60)
+"""Between two looks at a pipeline with a deadline in which nothing happens: run times and waits are learnt meanwhile."""
+PIPELINES_LOOKED_AT_ONCE_MAX = 4
+"""In one decision: some milliseconds where each has 256 stages."""
+
+PIPELINES_LISTED_MAX = 32
+"""Told in one answer: each is forecast anew, in some 0.5 ms of the queue's time for eight stages."""
+
 # History and estimates.
 FAMILY_RUNS_MAX = 16
 """Runs that are remembered of one family: a median of them is within a tenth or two of the family's, and work changes."""

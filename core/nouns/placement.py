@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, RegionName, TenantName, WorkloadId
 from core.nouns.operation import ControlSpec, TaskMove, job_and_rank
+from core.nouns.pipeline import Forerunner
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import JobSpec
 
@@ -156,6 +157,8 @@ class Claim(Struct, frozen=True):
     beside: AttemptKey | None = None
     """The host of a guest: the attempt of which the guest shares spreads and devices, so that it holds only CPUs and memory of its own. In
     an image it is None from the host's end on, when the device passes to the guest."""
+    forerunners: tuple[Forerunner, ...] = ()
+    """The completed stages of its pipeline that came before it."""
 
 
 def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -1,10 +1,23 @@
 """The rules by which the queue ranks pending workloads, and how many workloads the queue holds."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import PENDING_MAX, REMEMBERED_MAX
+
+
+class DeadlinePolicy(StrEnum):
+    """How stages of pipelines with a deadline are ranked among other work of their level and quota class."""
+
+    LLF = "llf"
+    """By start deadline: least laxity first."""
+    EDF = "edf"
+    """By the pipeline's deadline."""
+    OFF = "off"
+    """By their submission, as all work."""
 
 
 class CreditSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +65,8 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     (docs/decisions/0037-room-gathered-by-age.md)."""
     pass_span: Nanoseconds = seconds(10)
     """The time between passes, the updates of all tenants' use. A guess; the paper's is five minutes."""
+    deadlines: DeadlinePolicy = DeadlinePolicy.LLF
+    """How work with a deadline is ranked. MAST's paper knows no deadlines."""
     pending_max: int = PENDING_MAX
     """Pending workloads of all tenants beyond which submissions are refused."""
     remembered_max: int = REMEMBERED_MAX

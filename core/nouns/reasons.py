@@ -11,12 +11,14 @@ class Reason(StrEnum):
     UNKNOWN_WORKLOAD = "unknown_workload"
     UNKNOWN_REGION = "unknown_region"
     UNKNOWN_TENANT = "unknown_tenant"
+    UNKNOWN_PIPELINE = "unknown_pipeline"
     BELOW_HELD = "below_held"
     BELOW_STORED = "below_stored"
     UNKNOWN_DATASET = "unknown_dataset"
     NO_DATA_SERVICE = "no_data_service"
     ABOVE_LEVEL = "above_level"
     NEVER_FITS = "never_fits"
+    INFEASIBLE = "infeasible"
     TOO_LARGE = "too_large"
     TOO_MANY = "too_many"
     SUPERSEDED = "superseded"
@@ -36,6 +38,8 @@ class Reason(StrEnum):
     UNHANDLED = "unhandled"
     WAITING_TURN = "waiting_turn"
     WAITS_FOR_ROUND = "waits_for_round"
+    WAITS_FOR_STAGE = "waits_for_stage"
+    WAITS_FOR_WINDOW = "waits_for_window"
     NOT_RANKED = "not_ranked"
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
@@ -46,6 +50,7 @@ class Reason(StrEnum):
     BUDGET_SPENT = "budget_spent"
     REGION_UNREACHABLE = "region_unreachable"
     REGION_EXCLUDED = "region_excluded"
+    STAGES_ELSEWHERE = "stages_elsewhere"
     REGION_ABANDONED = "region_abandoned"
     REGION_ANSWERS = "region_answers"
     MOVING = "moving"
@@ -99,12 +104,14 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNKNOWN_WORKLOAD: "No workload of this id is known; it may have ended long ago.",
     Reason.UNKNOWN_REGION: "No region of this name belongs to the fleet.",
     Reason.UNKNOWN_TENANT: "No operator has created a tenant of this name.",
+    Reason.UNKNOWN_PIPELINE: "No pipeline of this id is known; it may have ended long ago.",
     Reason.BELOW_HELD: "The tenant holds more than that now; force it, or wait until it holds less.",
     Reason.BELOW_STORED: "More bytes than that are there now.",
     Reason.UNKNOWN_DATASET: "No operator has said where a dataset of this name is.",
     Reason.NO_DATA_SERVICE: "The region has no data service: give it `data` in the fleet file, and start the plane again.",
     Reason.ABOVE_LEVEL: "The priority is above its tenant's level.",
     Reason.NEVER_FITS: "The fleet could not hold the workload even if nothing else ran.",
+    Reason.INFEASIBLE: "The pipeline would miss its deadline even if nothing else ran; give it a later one, or accept that it is late.",
     Reason.TOO_LARGE: "The request is larger than a message may be.",
     Reason.TOO_MANY: "As many workloads are pending as may be; submit again when some have started or were cancelled, or ask an operator for more.",
     Reason.SUPERSEDED: "A newer request for the same thing was already received.",
@@ -122,6 +129,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNHANDLED: "A component failed twice on one of its messages, so it is held; `mizzen plane` names the component, and `mizzen release` lets it try again.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
     Reason.WAITS_FOR_ROUND: "Other jobs of its shared pool have the GPUs in this round.",
+    Reason.WAITS_FOR_STAGE: "Stages of its pipeline that come before it have not completed.",
+    Reason.WAITS_FOR_WINDOW: "It may begin at a time of day that is yet to come.",
     Reason.NOT_RANKED: "The workload was submitted or changed after the newest pass; the next pass ranks it.",
     Reason.OVER_QUOTA: "Over quota; no capacity that other tenants leave unused may be lent to it now.",
     Reason.AHEAD_OF_DUE: "Over quota; a tenant that is further behind its fair share waits for capacity.",
@@ -131,6 +140,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.QUOTA_DRAINS: "The rest of its tenant's quota is held for it until enough is free, as running work of that tenant ends.",
     Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; the workload waits for the next period, or for a larger budget.",
     Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",
+    Reason.STAGES_ELSEWHERE: "All stages of its pipeline run in one region: where the first was placed, or one that could hold all of them.",
     Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",
     Reason.DATA_NOT_FRESH: "The region has a copy of its data, and the workload needs the newest data; it runs where that data is at home.",
     Reason.REGION_ABANDONED: "An operator abandoned the region; nothing is placed there before it is readmitted (`mizzen region`).",

@@ -203,6 +203,10 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Of work of kind `shared`, and of that alone: what a policy knows of it."""
     move_after: Nanoseconds = NEVER
     """How long its region may be silent before it goes on elsewhere, though it may still run there; zero: it waits for ever."""
+    expected: Nanoseconds = NEVER
+    """How long its user expects it to run: used until runs of its family are known; zero: its user does not say."""
+    input_size: int = 0
+    """Of what it reads, in any unit that its family's runs have in common: longer inputs take longer; 0: its user does not say."""
 
     @property
     def is_incremental(self) -> bool:

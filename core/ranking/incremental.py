@@ -106,7 +106,7 @@ class RankedQueue:
         """Replace a pending workload, as `drop` and `add` would; the place stays if the level does."""
         key, floor, was = self._works[work.workload]
         lane = self._lanes[was.tenant]
-        is_moved = (was.tenant, was.number, was.submitted_at) != (work.tenant, work.number, work.submitted_at)
+        is_moved = (was.tenant, was.number, was.since) != (work.tenant, work.number, work.since)
         if is_moved or lane.floor_for(work) is not floor:
             self._take_out(work.workload)
             self._put(work)
@@ -371,12 +371,12 @@ class RankedQueue:
 
     def _price(self, work: PendingWork, band: Band) -> int:
         """Return the credit negated."""
-        return -self._share(work.tenant, band) - age_credit(self._settings, self._now - work.submitted_at)
+        return -self._share(work.tenant, band) - age_credit(self._settings, self._now - work.since)
 
     def _priced(self, floor: Floor, band: Band, works: Iterator[PendingWork]) -> Iterator[Priced]:
         settings, now, share = self._settings, self._now, self._share(floor.tenant, band)
         for work in works:
-            yield -share - age_credit(settings, now - work.submitted_at), work.number, work
+            yield -share - age_credit(settings, now - work.since), work.number, work
 
     def _share(self, tenant: TenantName, band: Band) -> int:
         """Return the credit that all of a tenant's work in a band shares."""
@@ -409,10 +409,10 @@ class RankedQueue:
         return (1, self._now - age, work.number)
 
     def _put(self, work: PendingWork) -> None:
-        is_capped = self._is_capped(work.submitted_at)
+        is_capped = self._is_capped(work.since)
         key = key_of(work, is_capped=is_capped)
         if not is_capped:
-            self._crossings.put(work.workload, after(work.submitted_at, self._settings.age_cap))
+            self._crossings.put(work.workload, after(work.since, self._settings.age_cap))
         lane = self._lane(work.tenant)
         floor = lane.floor_for(work)
         floor.add(key, work)
@@ -456,9 +456,9 @@ class RankedQueue:
             for key, work in zip(block.keys, block.works, strict=True)
         ]
 
-    def _is_capped(self, submitted_at: Instant) -> bool:
+    def _is_capped(self, since: Instant) -> bool:
         """Return whether more waiting adds no credit. Where waiting has no weight, that is always so."""
-        return self._settings.age_weight == 0 or self._now - submitted_at >= self._settings.age_cap
+        return self._settings.age_weight == 0 or self._now - since >= self._settings.age_cap
 
     def _lane(self, name: TenantName) -> Lane:
         lane = self._lanes.get(name)

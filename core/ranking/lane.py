@@ -30,7 +30,7 @@ FAR = 1 << 62
 """More GPU milli than any fleet has."""
 
 Key = tuple[int, int, int]
-"""Place in a floor: (0, 0, number) once the wait has reached the cap; before, (1, time of submission, number)."""
+"""Place in a floor: (0, 0, number) once the wait has reached the cap; before, (1, since when its age counts, number)."""
 Bounds = dict[str, list[int]]
 """The least and the most GPU milli left before a block, by type, for which the block's quota classes stay the same."""
 
@@ -387,4 +387,4 @@ class Lane:
 
 def key_of(work: PendingWork, *, is_capped: bool) -> Key:
     """Return a workload's place among others of its floor."""
-    return (0, 0, work.number) if is_capped else (1, work.submitted_at, work.number)
+    return (0, 0, work.number) if is_capped else (1, work.since, work.number)

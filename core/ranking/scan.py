@@ -13,6 +13,7 @@ from enum import IntEnum
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
@@ -27,6 +28,9 @@ NO_PATIENCE = Nanoseconds(0)
 FITTING_MAX = 64
 """The most quota holds per tenant for workloads that fit the quota: borrowing awards behind these may not take the same part."""
 
+
+AS_SUBMITTED = Instant(-(1 << 62))
+"""Stands for the submission, from which the age of most work counts."""
 
 Band = tuple[int, "QuotaClass"]
 """Level negated, and quota class: a smaller band is ahead."""
@@ -76,6 +80,14 @@ class PendingWork(Struct, frozen=True):
     """The shape without the number of tasks; empty for several jobs. The ranking does not read this, nor `tasks`."""
     tasks: int = 0
     """Number of tasks of a workload of one job."""
+    since: Instant = AS_SUBMITTED
+    """From when on its age counts for credit: its submission, or an earlier time for work with a deadline that must start soon. Patience
+    and drains go by the submission."""
+
+    def __post_init__(self) -> None:
+        """Count its age from its submission unless another time was given."""
+        if self.since == AS_SUBMITTED:
+            force_setattr(self, "since", self.submitted_at)
 
 
 class TenantState(Struct, frozen=True):
@@ -280,7 +292,7 @@ def ranked(
     by_credit = sorted(
         (
             -own_level(work, tenants.get(work.tenant, TenantState())) if walks_by_level else 0,
-            -age_credit(settings, now - work.submitted_at) - shares.get(work.tenant, unknown),
+            -age_credit(settings, now - work.since) - shares.get(work.tenant, unknown),
             work.number,
             work,
         )
@@ -295,7 +307,7 @@ def ranked(
         quota_class = walk.step(work, is_patient=is_patient)
         credit = -negated
         if settings.lag_weight and quota_class is not QuotaClass.NOMINAL:
-            age = age_credit(settings, now - work.submitted_at)
+            age = age_credit(settings, now - work.since)
             credit = age + lag_credit(settings, walk.tenant.lag)
         found.append(Ranked(work, level_of(work, walk.tenant, quota_class), quota_class, credit))
     return sorted(found, key=lambda one: one.place), {

@@ -1,6 +1,6 @@
 """The reasons why a fleet could never hold a workload, even if all nodes were empty: in numbers, and job by job.
 
-Such a workload is one for which `could_fit` (core/rules/submission.py) is false in every region; each reason names the figures
+Such a workload is one for which `could_fit` is false in every region; each reason names the figures
 that would have to change.
 """
 
@@ -10,10 +10,11 @@ from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
 from core.nouns.ids import RegionName
 from core.nouns.pool import SHARED_POOL
-from core.nouns.quantities import MILLI
+from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import ANY_TEXT, JobSpec, Kind, WorkloadSpec
-from core.rules.submission import RESOURCES, fit_together, types_that_hold
 
+RESOURCES = Amount.__struct_fields__
+"""Names of the resources of a need."""
 GIB = 1 << 30
 GPU_MEMORY = "gpu_memory"
 PER_NODE = {**{resource: f"need.{resource}" for resource in RESOURCES}, GPU_MEMORY: GPU_MEMORY}
@@ -24,6 +25,69 @@ Known = tuple[RegionName, str, HardwareRow]
 """The nodes of one type in one region."""
 TYPES_NAMED_MAX = 10
 """The most GPU types named in one text. A fleet has a handful; a sentence holds no more."""
+
+
+def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
+    """Return whether the region's nodes, if all were empty, might hold a workload. False is final; True is no promise.
+
+    All tasks of a job are on one type; jobs that can only be on the same few types need capacity on these together. Figures that
+    are not known exclude nothing.
+    """
+    rows = hardware.of(spec.kind)
+    mine = [types_that_hold(job, rows) for job in spec.jobs]
+    if len(mine) == 1:
+        return bool(mine[0])  # Each of these types could hold the whole job.
+    return all(mine) and all(fit_together(spec.jobs, mine, rows, resource) for resource in RESOURCES)
+
+
+def fit_together(
+    jobs: Sequence[JobSpec],
+    types: Sequence[frozenset[str]],
+    rows: Mapping[str, HardwareRow],
+    resource: str,
+) -> bool:
+    """Return whether a region has enough of one resource for all jobs together.
+
+    types   node types that could hold each job
+    """
+    wanted = [getattr(job.need, resource) * job.tasks for job in jobs]
+    if not any(wanted):
+        return True
+    has = {node_type: rows[node_type].total_of(resource) for mine in types for node_type in sorted(mine)}
+    if sum(wanted) <= min(has.values()):
+        return True  # Any one of these types has enough for all.
+    return all(
+        sum(amount for amount, mine in zip(wanted, types, strict=True) if mine <= where)
+        <= sum(has[node_type] for node_type in sorted(where))
+        for where in dict.fromkeys(types)
+    )
+
+
+def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[str]:
+    """Return the node types of a region of which each, if empty, could hold all tasks of a job."""
+    asked, is_for_gpus = job.node_types, job.need.gpu_milli > 0
+    return frozenset(
+        node_type
+        for node_type, row in rows.items()
+        if _holds(row, job) and will_do(node_type, asked, is_for_gpus=is_for_gpus)
+    )
+
+
+def _holds(row: HardwareRow, job: JobSpec) -> bool:
+    """Return whether nodes could hold a job. Equals a comparison with `most_of` and `total_of`, but is read in each auction."""
+    need, tasks, together = job.need, job.tasks, job.tasks_together
+    if need.gpu_milli * together > row.gpu_milli_max or need.gpu_milli * tasks > row.gpu_milli:
+        return False
+    if row.measured < row.nodes:
+        return True
+    most, total = row.most, row.total
+    return (
+        need.cpu_milli * together <= most.cpu_milli
+        and need.memory_bytes * together <= most.memory_bytes
+        and need.cpu_milli * tasks <= total.cpu_milli
+        and need.memory_bytes * tasks <= total.memory_bytes
+        and (not job.gpu_memory or job.gpu_memory <= (row.gpu_memory_max or job.gpu_memory))
+    )
 
 
 def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -> tuple[str, ...]:

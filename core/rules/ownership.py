@@ -12,6 +12,13 @@ from core.messages.base import Message
 from core.messages.data import ListDatasets
 from core.messages.moves import MoveWorkload
 from core.messages.output import FindOutput, ReadOutput
+from core.messages.pipelines import (
+    CancelPipeline,
+    ListPipelines,
+    ShowPipeline,
+    SubmitPipeline,
+    TestPipeline,
+)
 from core.messages.queue import (
     CancelWorkload,
     ChangeWorkload,
@@ -27,6 +34,7 @@ from core.messages.queue import (
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.tenants import ListTenants, ShowRanking
 from core.nouns.ids import WorkloadId
+from core.nouns.pipeline import PipelineSpec
 from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
 
@@ -44,15 +52,24 @@ ABOUT_ONE: tuple[type[Message], ...] = (
     ReadOutput,
 )
 """Messages that name one workload in their field `workload`."""
-ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission)
+ABOUT_PIPELINE: tuple[type[Message], ...] = (ShowPipeline, CancelPipeline)
+"""Messages that name one pipeline in their field `pipeline`."""
+ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission, SubmitPipeline, TestPipeline)
 """Messages with a `spec`, which names the tenant to be charged."""
-OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants, ShowRanking, ListStarts, ListDatasets)
+OF_ALL: tuple[type[Message], ...] = (
+    ListWorkloads,
+    ListTenants,
+    ShowRanking,
+    ListStarts,
+    ListDatasets,
+    ListPipelines,
+)
 """Messages that name no workload. The answer is limited to permitted rows: the sender's own workloads, but all tenants and data."""
-TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ON_ACCOUNT, *OF_ALL))
+TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ABOUT_PIPELINE, *ON_ACCOUNT, *OF_ALL))
 """All messages that a tenant's credentials allow."""
 
-TenantOf = Callable[[WorkloadId], str | None]
-"""The tenant of a workload; None for an unknown workload."""
+TenantOf = Callable[[str], str | None]
+"""The tenant of a workload or of a pipeline, by id; None for an unknown one."""
 Against = tuple[Reason, tuple[str, ...]]
 """The reason of a refusal, and every problem."""
 
@@ -75,9 +92,9 @@ def sender_of(tenant: str, name: str) -> str:
 
 
 def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> Against | None:
-    """Return the reason why these credentials do not allow a request; None: ownership is no reason against it.
+    """Return the reason why these credentials do not allow a request; None: ownership is no reason against the request.
 
-    A request for an unknown workload passes: the component that answers refuses it for all senders alike.
+    A request for an unknown workload or pipeline passes: the component that answers refuses it for all senders alike.
     """
     if not tenant:
         return None
@@ -87,7 +104,7 @@ def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> 
         return None
     if type(message) in ON_ACCOUNT:
         return _against_account(tenant, sender, message)
-    account = tenant_of(_workload_of(message))
+    account = tenant_of(_named_by(message))
     if account is None or owns(tenant, account):
         return None
     return Reason.NOT_YOURS, ()
@@ -99,21 +116,22 @@ def _against_account(tenant: str, sender: str, message: Message) -> Against | No
     A sender may use no other name, because submission keys belong to their sender.
     """
     spec = getattr(message, "spec", None)
-    assert isinstance(spec, WorkloadSpec), message
-    if not owns(tenant, spec.tenant):
+    assert isinstance(spec, WorkloadSpec | PipelineSpec), message
+    specs = [stage.workload for stage in spec.stages] if isinstance(spec, PipelineSpec) else [spec]
+    if not all(owns(tenant, one.tenant) for one in specs):
         return Reason.NOT_YOURS, (f"tenant: these are the credentials of {tenant}",)
-    if spec.share is not None and spec.share.entity not in ("", tenant):
+    if any(one.share is not None and one.share.entity not in ("", tenant) for one in specs):
         return Reason.NOT_YOURS, (
             "share.entity: a tenant's jobs are of its own share; only operators name another",
         )
-    if not isinstance(message, SubmitWorkload):
+    if not isinstance(message, SubmitWorkload | SubmitPipeline):
         return None
     if message.submitter != sender:
         return Reason.INVALID, ("submitter: it is not who says this",)
     return None
 
 
-def _workload_of(message: Message) -> WorkloadId:
-    workload = getattr(message, "workload", None)
-    assert isinstance(workload, str), message
-    return WorkloadId(workload)
+def _named_by(message: Message) -> str:
+    name = getattr(message, "pipeline" if type(message) in ABOUT_PIPELINE else "workload", None)
+    assert isinstance(name, str), message
+    return name

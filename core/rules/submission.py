@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict, astuple, replace
 
 from core.codec import encode
-from core.images.region import Hardware, HardwareRow
-from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of, will_do
+from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.limits import (
     BESIDE_MAX,
@@ -49,8 +48,6 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 """A name that can be part of a subject: a controller is asked under its own name and the tenant's."""
 
 LARGEST_NEED = Amount(NEED_MAX, NEED_MAX, NEED_MAX)
-RESOURCES = Amount.__struct_fields__
-"""Names of the resources of a need."""
 
 
 def problems_of_priority(priority: int | None) -> list[str]:
@@ -75,7 +72,7 @@ def problems_of_sender(submitter: str, key: str) -> tuple[str, ...]:
 
 def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     """Return the problems of a workload, in any region; empty if the workload is well formed."""
-    found = _problems_of_name(spec.name)
+    found = problems_of_name(spec.name)
     found.extend(problems_of_priority(spec.priority))
     if not spec.jobs:
         found.append("jobs: there must be one at least")
@@ -93,8 +90,13 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         "max_duration": spec.max_duration,
         "grace": spec.grace,
         "on_region_loss.move_after": spec.move_after,
+        "expected": spec.expected,
     }
     found.extend(_problems_of_spans(spans))
+    if 0 < spec.max_duration < spec.expected:
+        found.append("expected: it is longer than max_duration, at which the workload is stopped")
+    if not 0 <= spec.input_size <= NEED_MAX:
+        found.append(f"input: it is not between 0 and {NEED_MAX}")
     if not 0 <= spec.checkpoint_bytes <= CHECKPOINT_BYTES_MAX:
         found.append(f"checkpoint.size: it is not between 0 and {CHECKPOINT_BYTES_MAX} bytes")
     fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: no limit, for independent tasks
@@ -178,7 +180,7 @@ def _problems_of_sums(jobs: Sequence[JobSpec]) -> list[str]:
         return []  # If one task alone asks for too much, that is said of the job.
     return [
         f"jobs: all tasks together ask for {amount} {name}, and {limit} are the most"
-        for name, amount, limit in zip(RESOURCES, astuple(total), astuple(most), strict=True)
+        for name, amount, limit in zip(Amount.__struct_fields__, astuple(total), astuple(most), strict=True)
         if amount > limit
     ]
 
@@ -252,14 +254,15 @@ def _problems_of_control(control: ControlSpec) -> list[str]:
     return found
 
 
-def _problems_of_name(name: str) -> list[str]:
+def problems_of_name(name: str) -> list[str]:
+    """Return the problems of the name of a workload, a job or a pipeline."""
     if _NAME.fullmatch(name) and len(name) <= NAME_LENGTH_MAX:
         return []
     return [f"name: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-', a letter or digit first"]
 
 
 def _problems_of_job(job: JobSpec) -> list[str]:
-    found = _problems_of_name(job.name)
+    found = problems_of_name(job.name)
     if not 1 <= job.tasks <= TASKS_MAX:
         found.append(f"tasks: {job.tasks} is not between 1 and {TASKS_MAX}")
     found.extend(
@@ -393,69 +396,6 @@ def _problems_of_program(program: Program) -> list[str]:
         found.append("program: no text may hold a zero byte")
     found.extend(_problems_of_spans({"program.early_warning": program.early_warning}))
     return found
-
-
-def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
-    """Return whether the region's nodes, if all were empty, might hold a workload. False is final; True is no promise.
-
-    All tasks of a job are on one type; jobs that can only be on the same few types need capacity on these together. Figures that
-    are not known exclude nothing.
-    """
-    rows = hardware.of(spec.kind)
-    mine = [types_that_hold(job, rows) for job in spec.jobs]
-    if len(mine) == 1:
-        return bool(mine[0])  # Each of these types could hold the whole job.
-    return all(mine) and all(fit_together(spec.jobs, mine, rows, resource) for resource in RESOURCES)
-
-
-def fit_together(
-    jobs: Sequence[JobSpec],
-    types: Sequence[frozenset[str]],
-    rows: Mapping[str, HardwareRow],
-    resource: str,
-) -> bool:
-    """Return whether a region has enough of one resource for all jobs together.
-
-    types   node types that could hold each job
-    """
-    wanted = [getattr(job.need, resource) * job.tasks for job in jobs]
-    if not any(wanted):
-        return True
-    has = {node_type: rows[node_type].total_of(resource) for mine in types for node_type in sorted(mine)}
-    if sum(wanted) <= min(has.values()):
-        return True  # Any one of these types has enough for all.
-    return all(
-        sum(amount for amount, mine in zip(wanted, types, strict=True) if mine <= where)
-        <= sum(has[node_type] for node_type in sorted(where))
-        for where in dict.fromkeys(types)
-    )
-
-
-def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[str]:
-    """Return the node types of a region of which each, if empty, could hold all tasks of a job."""
-    asked, is_for_gpus = job.node_types, job.need.gpu_milli > 0
-    return frozenset(
-        node_type
-        for node_type, row in rows.items()
-        if _holds(row, job) and will_do(node_type, asked, is_for_gpus=is_for_gpus)
-    )
-
-
-def _holds(row: HardwareRow, job: JobSpec) -> bool:
-    """Return whether nodes could hold a job. Equals a comparison with `most_of` and `total_of`, but is read in each auction."""
-    need, tasks, together = job.need, job.tasks, job.tasks_together
-    if need.gpu_milli * together > row.gpu_milli_max or need.gpu_milli * tasks > row.gpu_milli:
-        return False
-    if row.measured < row.nodes:
-        return True
-    most, total = row.most, row.total
-    return (
-        need.cpu_milli * together <= most.cpu_milli
-        and need.memory_bytes * together <= most.memory_bytes
-        and need.cpu_milli * tasks <= total.cpu_milli
-        and need.memory_bytes * tasks <= total.memory_bytes
-        and (not job.gpu_memory or job.gpu_memory <= (row.gpu_memory_max or job.gpu_memory))
-    )
 
 
 def _problems_of_partners(emulation: Emulation) -> list[str]:

@@ -93,6 +93,11 @@ def problems_of_budget(budget: Budget) -> list[str]:
     return found
 
 
+def problems_of_deadline_budget(budget: Budget) -> list[str]:
+    """Return every problem of a budget of work under deadlines, each with its field; unlike that of all work, it may be 0."""
+    return problems_of_budget(budget if budget.gpu_hours else Budget(1, budget.period))
+
+
 def problems_of_ranking(settings: RankingSettings) -> list[str]:
     """Return every problem of the settings of the ranking, each with its field."""
     found = []

@@ -14,6 +14,7 @@ from core.messages.tenants import (
     ListedTenant,
     ListTenants,
     SetBudget,
+    SetDeadlineBudget,
     SetEntitlement,
     SetTenant,
     TenantAnswered,
@@ -110,6 +111,51 @@ def wish_of(
         budget == NONE,
         is_forced,
     )
+
+
+class DeadlineWish(Struct, frozen=True):
+    """How much of a tenant's work may be under deadlines; no budget: as much as it likes."""
+
+    budget: Budget | None
+
+
+def deadline_budget_of(gpu_hours: str, period: str) -> DeadlineWish | None:
+    """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
+    if not gpu_hours and not period:
+        return None
+    if gpu_hours == NONE and not period:
+        return DeadlineWish(None)
+    problems: list[str] = []
+    if gpu_hours == NONE:
+        problems.append("--period: without a limit there is no period; write --gpu-hours none alone")
+    elif not gpu_hours:
+        problems.append("--gpu-hours: say how many in a period, as in --gpu-hours 500")
+    elif not _COUNT.fullmatch(gpu_hours):
+        problems.append(f"--gpu-hours: {shown(gpu_hours)} is no whole number; write --gpu-hours 500, or none")
+    if not period:
+        problems.append("--period: say for how long that is, as in --period 7d")
+    span = _read(lambda: span_of(period), "--period", problems) if period else None
+    if len(problems) == 1:
+        raise CommandError(problems[0], MISUSED)
+    if problems or span is None:
+        raise CommandError(f"{len(problems)} things are wrong; nothing was asked for", MISUSED, problems)
+    return DeadlineWish(Budget(int(gpu_hours), span))
+
+
+async def set_deadline_budget(bus: Bus, tenant: TenantName, wish: DeadlineWish) -> ListedTenant:
+    """Let so much of a tenant's work be under deadlines from now on. Raises CommandError."""
+    by = submitter()
+    await _set(bus, tenant, lambda row: SetDeadlineBudget(tenant, wish.budget, row.revision, by))
+    return await tenant_listed(bus, tenant)
+
+
+async def tenant_listed(bus: Bus, tenant: TenantName) -> ListedTenant:
+    """Return one tenant as listed. Raises CommandError."""
+    row = next((row for row in await tenants_of(bus) if row.tenant == tenant), None)
+    if row is None:
+        text = f"there is no tenant {tenant}; `mizzen tenants` lists them, and `mizzen quota set {tenant} --level 3` makes it"
+        raise CommandError(text)
+    return row
 
 
 def _read(read: Callable[[], Nanoseconds], option: str, problems: list[str]) -> Nanoseconds | None:

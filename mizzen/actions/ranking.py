@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from bus.port import Bus
 from core.messages.tenants import RankingAnswered, SetRanking, ShowRanking
 from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
-from core.nouns.ranking import CreditSettings, RankingSettings
+from core.nouns.ranking import CreditSettings, DeadlinePolicy, RankingSettings
 from core.ranking.scan import NO_PATIENCE
 from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import ask, ask_on_revision, submitter
@@ -44,6 +44,7 @@ class RankingWish(Struct, frozen=True):
     walks_by_level: bool | None = None
     counts_borrowed: bool | None = None
     is_in_passes: bool | None = None
+    deadlines: DeadlinePolicy | None = None
     pending_max: int | None = None
     remembered_max: int | None = None
 
@@ -67,6 +68,7 @@ class RankingWish(Struct, frozen=True):
             quota_patience=_or(self.quota_patience, base.quota_patience),
             gather_percent=_or(self.gather_percent, base.gather_percent),
             pass_span=_or(self.pass_span, base.pass_span),
+            deadlines=_or(self.deadlines, base.deadlines),
             pending_max=_or(self.pending_max, base.pending_max),
             remembered_max=_or(self.remembered_max, base.remembered_max),
         )
@@ -89,6 +91,7 @@ def paper_of(was: RankingSettings) -> RankingSettings:
         quota_patience=NO_PATIENCE,
         gather_percent=0,
         pass_span=PAPER_PASS,
+        deadlines=DeadlinePolicy.OFF,
         pending_max=was.pending_max,
         remembered_max=was.remembered_max,
     )
@@ -108,13 +111,14 @@ def ranking_wish_of(
     walk: str,
     borrowed_counts: str,
     order: str,
+    deadlines: str = "",
     pending_max: str = "",
     remembered_max: str = "",
     is_paper: bool,
 ) -> RankingWish | None:
     """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
     figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, quota_patience, gather, pass_span)
-    given = (*figures, share_by, walk, borrowed_counts, order, pending_max, remembered_max)
+    given = (*figures, share_by, walk, borrowed_counts, order, deadlines, pending_max, remembered_max)
     if not any(given) and not is_paper:
         return None
     problems: list[str] = []
@@ -134,6 +138,7 @@ def ranking_wish_of(
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),
         counts_borrowed=_choice("--borrowed-counts", borrowed_counts, "yes", "no", problems),
         is_in_passes=_choice("--order", order, "passes", "events", problems),
+        deadlines=_policy("--deadlines", deadlines, problems),
         pending_max=_count("--pending-max", pending_max, problems),
         remembered_max=_count("--remembered-max", remembered_max, problems),
     )
@@ -159,6 +164,13 @@ def _count(option: str, text: str, problems: list[str]) -> int | None:
         problems.append(f"{option}: {shown(text)} is no whole number of up to {COUNT_DIGITS_MAX} digits")
         return None
     return int(text) if text else None
+
+
+def _policy(option: str, text: str, problems: list[str]) -> DeadlinePolicy | None:
+    if text and text not in set(DeadlinePolicy):
+        problems.append(f"{option}: {shown(text)} is none of {', '.join(DeadlinePolicy)}")
+        return None
+    return DeadlinePolicy(text) if text else None
 
 
 def _choice(option: str, text: str, one: str, other: str, problems: list[str]) -> bool | None:
@@ -219,18 +231,7 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             _counts(paper),
             "GPUs that a tenant holds over its quota fill it, too",
         ),
-        (
-            "order",
-            _order(settings),
-            _order(paper),
-            "kept from event to event, or as it was at the newest pass",
-        ),
-        (
-            "pass",
-            span_text(settings.pass_span),
-            span_text(paper.pass_span),
-            "so often all use is counted again",
-        ),
+        *_of_the_order(settings, paper),
         (
             "pending-max",
             str(settings.pending_max),
@@ -245,6 +246,29 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
         ),
     ]
     return columns_text(COLUMNS, rows, width)
+
+
+def _of_the_order(settings: RankingSettings, paper: RankingSettings) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            "order",
+            _order(settings),
+            _order(paper),
+            "kept from event to event, or as it was at the newest pass",
+        ),
+        (
+            "pass",
+            span_text(settings.pass_span),
+            span_text(paper.pass_span),
+            "so often all use is counted again",
+        ),
+        (
+            "deadlines",
+            settings.deadlines,
+            paper.deadlines,
+            "stages with a deadline go by the time at which they must start, by their deadline, or as other work",
+        ),
+    ]
 
 
 def _of_credit(credit: CreditSettings, paper: CreditSettings) -> list[tuple[str, str, str, str]]:

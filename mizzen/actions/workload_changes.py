@@ -19,7 +19,7 @@ Jobs = tuple[JobSpec, ...]
 STAY = (
     "name", "tenant", "priority", "kind", "regions", "retry", "max_duration", "grace", "control",
     "placement", "data", "checkpoint_bytes", "needs_fresh_data", "move_after",
-    "share",
+    "share", "expected", "input_size",
 )  # fmt: skip
 """Parts of a workload that a change leaves as they are."""
 

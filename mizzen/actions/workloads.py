@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from bus.port import Bus
+from core.messages.pipelines import CancelPipeline, PipelineCancelled, PipelineShown, ShowPipeline
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
@@ -17,12 +18,14 @@ from core.messages.queue import (
     ShowWorkload,
     WorkloadShown,
 )
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import PipelineId, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.pipeline import Outcome
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from mizzen.connect.plane import RequestRefused, ask, ask_on_revision
 from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.pipeline_text import runs_text
 from mizzen.views.plane_reads import ask_patiently, pause
 
 TRIES_MAX = 5
@@ -68,7 +71,9 @@ async def each(
 
 
 async def cancel(bus: Bus, workload: WorkloadId) -> Done:
-    """End it for good."""
+    """End it for good: a workload, or a pipeline with all of its stages."""
+    if workload.startswith("p-"):
+        return await _cancel_pipeline(bus, PipelineId(workload))
     await ask(bus, CancelWorkload(workload), Acknowledged)
     try:
         phase = await _phase(bus, workload)
@@ -79,6 +84,8 @@ async def cancel(bus: Bus, workload: WorkloadId) -> Done:
 
 async def cancel_and_wait(bus: Bus, workload: WorkloadId) -> Done:
     """The same, and until it has ended."""
+    if workload.startswith("p-"):
+        return await _cancel_pipeline(bus, PipelineId(workload), is_waiting=True)
     await ask(bus, CancelWorkload(workload), Acknowledged)
     while True:
         try:
@@ -90,6 +97,21 @@ async def cancel_and_wait(bus: Bus, workload: WorkloadId) -> Done:
         if phase.is_terminal:
             return Done(workload, "cancelled" if phase == Phase.CANCELLED else f"has ended {phase}", phase)
         await pause()
+
+
+async def _cancel_pipeline(bus: Bus, pipeline: PipelineId, *, is_waiting: bool = False) -> Done:
+    """End every stage that has not ended, and wait for the last if wanted."""
+    await ask(bus, CancelPipeline(pipeline), PipelineCancelled)
+    while True:
+        shown = await ask_patiently(bus, ShowPipeline(pipeline), PipelineShown)
+        if shown.outcome:
+            text = "cancelled" if shown.outcome is Outcome.CANCELLED else f"has ended: {shown.outcome}"
+            return Done(WorkloadId(pipeline), text, shown.outcome)
+        live = [stage.name for stage in shown.stages if not stage.phase.is_terminal]
+        if live and not is_waiting:
+            return Done(WorkloadId(pipeline), f"is being stopped: {runs_text(live)}")
+        # Without a live stage the outcome is recorded at the queue's next look, which is due.
+        await (pause() if live else pause(TRY_AGAIN))
 
 
 async def hold(bus: Bus, workload: WorkloadId) -> Done:

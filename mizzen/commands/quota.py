@@ -32,7 +32,7 @@ def show(
     import msgspec
 
     from mizzen.actions.quotas import tenants_of
-    from mizzen.views.fleet.tenant_table import quota_of
+    from mizzen.views.fleet.tenant_table import deadlines_of, quota_of
     from mizzen.views.plane_reads import on_plane
 
     rows = [row for row in on_plane(lambda bus, _: tenants_of(bus)) if tenant in ("", row.tenant)]
@@ -43,6 +43,8 @@ def show(
         tell_json(msgspec.to_builtins(rows))
     else:
         tell_lines(quota_of(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        limited = [row for row in rows if row.deadlines is not None]
+        tell_lines(["", *deadlines_of(limited)] if limited else [])
 
 
 @quota.command(name="set")
@@ -96,6 +98,40 @@ def set_(
         tell_lines(beyond_of(row, dict(wish.gpus)))
 
 
+@quota.command(name="deadlines")
+def deadlines(
+    tenant: Annotated[str, Parameter(name="TENANT", help="The tenant, which must have been made.")],
+    /,
+    *,
+    gpu_hours: Annotated[
+        str,
+        Parameter(help="Predicted GPU-hours of pipelines with a deadline in a period; none for no limit."),
+    ] = "",
+    period: Annotated[str, Parameter(help="How long a period is, as in 7d.")] = "",
+    json: Json = False,
+) -> None:
+    """Set how much of a tenant's work may be under deadlines; without options, show that.
+
+    A pipeline counts when it is submitted, by its predicted GPU-hours. Beyond the limit it is accepted without a deadline, and its
+    user is told.
+    """
+    import msgspec
+
+    from core.nouns.ids import TenantName
+    from mizzen.actions.quotas import deadline_budget_of, set_deadline_budget, tenant_listed
+    from mizzen.views.fleet.tenant_table import deadlines_of
+    from mizzen.views.plane_reads import on_plane
+
+    name, wish = TenantName(tenant), deadline_budget_of(gpu_hours.strip(), period.strip())
+    row = on_plane(
+        lambda bus, _: tenant_listed(bus, name) if wish is None else set_deadline_budget(bus, name, wish)
+    )
+    if json:
+        tell_json(msgspec.to_builtins(row))
+    else:
+        tell_lines(deadlines_of([row]))
+
+
 LagWeight = Annotated[
     str,
     Parameter(
@@ -122,6 +158,12 @@ Gather = Annotated[
 Order = Annotated[
     str,
     Parameter(help="Whether the order is kept from event to event, or made at each pass: events or passes."),
+]
+Deadlines = Annotated[
+    str,
+    Parameter(
+        help="How work with a deadline is ranked: llf by the time at which it must start, edf by its deadline, off as other work."
+    ),
 ]
 Pass = Annotated[str, Parameter(name="--pass", help="How often all use is counted again, as in 10s.")]
 PendingMax = Annotated[
@@ -152,6 +194,7 @@ def ranking(
         str, Parameter(help="Whether GPUs that a tenant holds over its quota fill it: yes or no.")
     ] = "",
     order: Order = "",
+    deadlines: Deadlines = "",
     pass_: Pass = "",
     pending_max: PendingMax = "",
     remembered_max: RememberedMax = "",
@@ -179,6 +222,7 @@ def ranking(
         walk=walk.strip(),
         borrowed_counts=borrowed_counts.strip(),
         order=order.strip(),
+        deadlines=deadlines.strip(),
         pending_max=pending_max.strip(),
         remembered_max=remembered_max.strip(),
         is_paper=paper,

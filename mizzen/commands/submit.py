@@ -1,4 +1,4 @@
-"""`mizzen submit`: a job file or a script becomes a workload, and its id is all that is printed."""
+"""`mizzen submit`: a job file or a script becomes a workload or a pipeline, and its id is all that is printed."""
 
 import uuid
 from typing import TYPE_CHECKING, Annotated
@@ -14,12 +14,15 @@ from mizzen.terminal.output import (
     tell_json,
     tell_json_line,
     tell_lines,
+    tell_note,
     tell_problem,
 )
 
 if (
     TYPE_CHECKING
 ):  # What reads files and what speaks to planes is loaded when it is needed: help is shown at once.
+    from bus.port import Bus
+    from core.nouns.pipeline import PipelineSpec, StageSpec
     from core.nouns.workload import JobSpec, WorkloadSpec
     from mizzen.jobs.file import Job
 
@@ -69,74 +72,155 @@ def submit(
             raise CommandError(
                 "--test-only submits nothing: it goes neither with --dry-run nor with --wait", MISUSED
             )
-        _test(job, is_json=json)
-        return 0
+        return _test(job, is_json=json)
     if dry_run:
-        _tell(job.spec, is_json=json)
+        _tell(job, is_json=json)
         return 0
     return _submit(job, key or uuid.uuid4().hex, is_waiting=wait, is_json=json)
 
 
-def _test(job: "Job", *, is_json: bool) -> None:
+def _test(job: "Job", *, is_json: bool) -> int:
+    """Tell what would come of it; fails if it would be refused."""
     import msgspec
 
-    from mizzen.actions.submit import tested
+    from mizzen.actions.submit import pipeline_tested, tested
     from mizzen.views.plane_reads import on_plane
-    from mizzen.views.workloads.start_estimates import outcome_of
 
-    found = on_plane(lambda bus, _: tested(bus, job))
+    found: object
+    is_refused = False
+    if job.pipeline is None:
+        from mizzen.views.workloads.start_estimates import outcome_of
+
+        found = start = on_plane(lambda bus, _: tested(bus, job))
+        lines = [] if is_json else outcome_of(start)
+    else:
+        from mizzen.views.pipelines.tested import lines_of_test
+
+        found = course = on_plane(lambda bus, _: pipeline_tested(bus, job))
+        lines = [] if is_json else lines_of_test(course)
+        is_refused = course.is_refused
     if is_json:
         tell_json(msgspec.to_builtins(found))
     else:
-        tell_lines(outcome_of(found))
+        tell_lines(lines)
+    return FAILED if is_refused else 0
 
 
 def _submit(job: "Job", key: str, *, is_waiting: bool, is_json: bool) -> int:
     import asyncio
 
-    from mizzen.actions.submit import ended, submitted
+    from core.nouns.ids import PipelineId, WorkloadId
+    from mizzen.actions import submit as actions
     from mizzen.connect.plane import client_of, find_plane, submitter
 
-    workload = ""
+    called = ""
 
     async def run() -> str:
-        nonlocal workload
+        nonlocal called
         async with client_of(find_plane(), submitter()) as bus:
-            accepted = workload = await submitted(bus, job, key)
-            if is_json:
-                tell_json_line({"workload": workload})
-            else:
-                print(workload, flush=True)
-            return await ended(bus, accepted) if is_waiting else ""
+            called = await _accepted(bus, job, key, is_json=is_json)
+            if not is_waiting:
+                return ""
+            if job.pipeline is None:
+                return await actions.ended(bus, WorkloadId(called))
+            return await actions.pipeline_ended(bus, PipelineId(called))
 
     try:
-        phase = asyncio.run(run())
+        end = asyncio.run(run())
     except KeyboardInterrupt:
-        if workload:
-            text = f"{workload} goes on; `mizzen cancel {workload}` ends it"
+        if called:
+            text = f"{called} goes on; `mizzen cancel {called}` ends it"
             tell_problem(text, is_json=is_json)
         return INTERRUPTED
-    if phase and is_json:
-        tell_json_line({"workload": workload, "phase": phase})
-    if phase in {"", "COMPLETED"}:
+    if end and is_json:
+        is_plain = job.pipeline is None
+        tell_json_line(
+            {"workload": called, "phase": end} if is_plain else {"pipeline": called, "outcome": end}
+        )
+    if end in {"", "COMPLETED", "met"}:
         return 0
-    tell_problem(f"{workload} has ended {phase}; `mizzen show {workload}` tells why", is_json=is_json)
+    command = f"mizzen show {called}" if job.pipeline is None else actions.show_command(called)
+    tell_problem(f"{called} has ended {end}; `{command}` tells why", is_json=is_json)
     return FAILED
 
 
-def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
+async def _accepted(bus: "Bus", job: "Job", key: str, *, is_json: bool) -> str:
+    """The id under which a job is accepted, which is told at once."""
+    from core.nouns.pipeline import NoDeadline
+    from mizzen.actions.submit import pipeline_submitted, submitted
+
+    if job.pipeline is None:
+        workload = await submitted(bus, job, key)
+        if is_json:
+            tell_json_line({"workload": workload})
+        else:
+            print(workload, flush=True)
+        return workload
+    answer = await pipeline_submitted(bus, job, key)
+    if is_json:
+        tell_json_line({"pipeline": answer.pipeline, "workloads": answer.workloads})
+    else:
+        print(answer.pipeline, flush=True)
+    why = {
+        NoDeadline.INFEASIBLE: "even if nothing else ran, the pipeline would be late",
+        NoDeadline.OVER_BUDGET: "the tenant's budget of work under deadlines is spent; `mizzen quota deadlines` shows the budget",
+    }  # fmt: skip
+    if answer.no_deadline is not NoDeadline.NONE:
+        text = f"{answer.pipeline} was accepted without a deadline: {why[answer.no_deadline]}"
+        tell_note(text, is_json=is_json)
+    return answer.pipeline
+
+
+def _tell(job: "Job", *, is_json: bool) -> None:
     """What would be asked for; as JSON exactly so."""
     import msgspec
 
+    if is_json:
+        tell_json(msgspec.to_builtins(job.spec if job.pipeline is None else job.pipeline))
+        return
+    lines = _lines_of_pipeline(job.pipeline) if job.pipeline is not None else _lines_of_workload(job.spec)
+    for called, text in lines:
+        print(f"{called:<14}{text}".rstrip())
+
+
+def _lines_of_pipeline(spec: "PipelineSpec") -> list[tuple[str, str]]:
+    """What holds for all stages, and then each of them."""
+    from mizzen.jobs.values import span_text
+    from mizzen.views.phrases.text import instant_text
+
+    lines = [("pipeline", spec.name)]
+    if spec.deadline:
+        lines.append(("deadline", instant_text(spec.deadline)))
+    if spec.within:
+        lines.append(("within", f"{span_text(spec.within)} of the submission"))
+    if spec.deadline or spec.within:
+        lines.append(("on late", str(spec.on_late)))
+    if len(spec.stages) > 1:
+        text = "in one region" if spec.is_together else "each stage in any region"
+        lines.append(("together", text))
+    for stage in spec.stages:
+        lines += [("", ""), *_lines_of_stage(stage), *_lines_of_workload(stage.workload)]
+    return lines
+
+
+def _lines_of_stage(stage: "StageSpec") -> list[tuple[str, str]]:
+    """When a stage may begin."""
+    from mizzen.jobs.values import window_text
+
+    lines = [("stage", stage.name), ("after", ", ".join(stage.after) or "nothing: from the submission on")]
+    if stage.begins is not None:
+        lines.append(("begins", f"{window_text(stage.begins)}, UTC"))
+    return lines
+
+
+def _lines_of_workload(spec: "WorkloadSpec") -> list[tuple[str, str]]:
+    """All that holds for a workload, and then each of its jobs."""
     from core.nouns.operation import ControlSpec
     from core.nouns.workload import NEVER
     from mizzen.jobs.values import span_text
     from mizzen.views.phrases.quota_text import priority_text
     from mizzen.views.phrases.text import control_text, share_text
 
-    if is_json:
-        tell_json(msgspec.to_builtins(spec))
-        return
     retry = f"task_failed {spec.retry.task_failed}, start_failed {spec.retry.start_failed}"
     lines = [
         ("name", spec.name),
@@ -150,6 +234,10 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     ]
     if spec.data:
         lines.insert(5, ("reads", ", ".join(spec.data)))
+    if spec.expected:
+        lines.append(("expected", span_text(spec.expected)))
+    if spec.input_size:
+        lines.append(("input", str(spec.input_size)))
     if spec.share is not None:
         lines.append(("share", share_text(spec.share)))
     if spec.control != ControlSpec():
@@ -158,8 +246,7 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
         lines.append(("placement", "incremental: some of its tasks may start before the others have a place"))
     for job in spec.jobs:
         lines += [("", ""), *_lines_of(job)]
-    for called, text in lines:
-        print(f"{called:<14}{text}".rstrip())
+    return lines
 
 
 def _lines_of(job: "JobSpec") -> list[tuple[str, str]]:

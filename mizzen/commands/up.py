@@ -17,7 +17,7 @@ from bus.server import LOOPBACK
 from core.nouns.instant import SECOND, Nanoseconds
 from mizzen.actions.log_archive import keep_from
 from mizzen.connect.plane import DIRECTORY, FILE, read_plane
-from mizzen.jobs.file import JobFileError, load_job
+from mizzen.jobs.file import JobFileError, load_file
 from mizzen.terminal.options import HUNG_AFTER, Json, check_hung_after
 from mizzen.terminal.output import (
     FAILED,
@@ -35,7 +35,7 @@ from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.plane import FLEET_FILE, NATS, PlaneError, PlaneProcesses
 from runtime.process import run_until_signalled
-from scenarios.play.live import Job, LiveRun
+from scenarios.play.live import Job, LiveRun, PipelineJob
 from scenarios.play.live_summary import Summary, lines_of, summary_of
 from scenarios.play.processes import make_run_directory
 from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, with_trace
@@ -152,11 +152,13 @@ def _play(file: Path, directory: Path, seed: int, trace: Path | None, *, is_json
         spec = load_scenario(str(file))
         if trace is not None:
             spec = with_trace(spec, trace.absolute())
-        jobs = [Job(job, load_job(file.parent / job.file)) for job in spec.jobs]
+        files = [(job, load_file(file.parent / job.file)) for job in spec.jobs]
+    jobs = [Job(job, read.spec) for job, read in files if read.pipeline is None]
+    pipelines = [PipelineJob(job, read.pipeline) for job, read in files if read.pipeline is not None]
     run_directory = make_run_directory(directory, spec)
     begun = time.monotonic()
     with LiveTable(is_quiet=is_json) as table:
-        run = LiveRun(spec, jobs, run_directory, seed, table)
+        run = LiveRun(spec, jobs, run_directory, seed, table, pipelines)
         has_ended = False
 
         async def play() -> None:

@@ -1,253 +1,99 @@
-"""The job file: what it may say, and the workload that it becomes.
+"""The job file: what it may say, and the workload or the pipeline that it becomes.
 
     name: train
     run: torchrun train.py
     resources: {gpus: H100:8}
 
 docs/job-file.md describes every field. All problems are told at once, those among them that the queue would refuse it for.
+`workload.py` reads a workload, `stages.py` what makes a pipeline of workloads, and `origins.py` finds the line of a problem.
 """
 
 import os
-import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.nouns.ids import DatasetName, RegionName, TenantName
-from core.nouns.instant import Nanoseconds
-from core.nouns.operation import ControlSpec
-from core.nouns.workload import NEVER, JobSpec, Kind, PlacementMode, RetryLimits, WorkloadSpec
+from core.nouns.instant import Instant
+from core.nouns.pipeline import PipelineSpec
+from core.nouns.workload import WorkloadSpec
+from core.rules.pipelines.submission import problems_of_pipeline
 from core.rules.submission import problems_of
-from mizzen.jobs.origins import Trail, located
-from mizzen.jobs.parts import (
-    CHECKPOINT_VARIABLE,
-    OF_EACH,
-    OF_JOB,
-    STAND_IN,
-    Around,
-    longer_than_zero,
-    path_of,
-    read_one_job,
-    read_program,
-    tell_of_no_use,
-    whole_seconds,
-)
-from mizzen.jobs.script import with_arguments
-from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, as_yes_or_no, nearest, one
-from mizzen.jobs.shared import OF_SHARE, read_share, shared_kind, with_models
+from mizzen.jobs.origins import Origin, located
+from mizzen.jobs.parts import OF_JOB
+from mizzen.jobs.section import JobFileError, Section
 from mizzen.jobs.source import Sheet, read_source, sheet_of
-from mizzen.jobs.values import Unreadable, bytes_of, name_of, span_of, whole_of
-from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
+from mizzen.jobs.stages import MAKE_PIPELINE, OF_PIPELINE, OF_STAGE, read_pipeline, read_plain, read_stages
+from mizzen.jobs.workload import OF_WORKLOAD, given_to
+from runtime.clock import wall_now
+from runtime.yaml_tree import Fields, Problem
 
-__all__ = ["Job", "JobFileError", "load_job", "read_job"]
-
-OF_WORKLOAD = (
-    "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
-    "placement", "data", "fresh_data", "on_region_loss", "share",
-)  # fmt: skip
-OF_REGION_LOSS = ("move_after",)
-OF_RETRY = ("task_failed", "start_failed")
-OF_CHECKPOINT = ("dir", "every", "grace", "size")
-OF_CONTROL = ("controller", "max_unavailable", "strict", "isolation")
-
-ONLY_JOB = "main"
-"""The name of a job that needs none, because it is the only one."""
-
-_ARGUMENTS = re.compile(r"\$\{?[@*#1-9]")
-_DEFAULTS = WorkloadSpec("", ())
+__all__ = ["Job", "JobFileError", "load_file", "load_job", "read_job"]
 
 
 class Job(Struct, frozen=True):
-    """A workload that is ready to be submitted, and the fields that it was made of."""
+    """A workload or a pipeline that is ready to be submitted, and the fields of which it was made."""
 
-    spec: WorkloadSpec
+    workloads: tuple[WorkloadSpec, ...]
+    """One, or that of each stage."""
     fields: Fields
-    trails: tuple[Trail, ...]
-    """The way to each of its jobs."""
+    origins: tuple[Origin, ...]
+    """The fields of which each workload was made."""
+    pipeline: PipelineSpec | None = None
+    """None: it is a plain workload."""
+
+    @property
+    def spec(self) -> WorkloadSpec:
+        """The workload of a file without stages. Raises JobFileError for a file with stages."""
+        if "stages" in self.fields.entries:
+            raise _no_pipeline(self.fields, "stages")
+        return self.workloads[0]
 
     def located(self, problem: str) -> Problem:
         """A problem that the queue tells, at its place in the file."""
-        return located(problem, self.fields, self.trails)
+        return located(problem, self.fields, self.origins)
+
+
+def load_file(path: Path, folder: Path | None = None) -> Job:
+    """The workload or the pipeline of a job file or a script, as if submitted from this folder, or from here. Raises JobFileError, OSError."""
+    return read_job(sheet_of(read_source(str(path)), environment=os.environ), folder or Path.cwd())
 
 
 def load_job(path: Path, folder: Path | None = None) -> WorkloadSpec:
-    """The workload of a job file or a script, as if submitted from this folder, or from here. Raises JobFileError, OSError."""
-    sheet = sheet_of(read_source(str(path)), environment=os.environ)
-    return read_job(sheet, folder or Path.cwd()).spec
+    """The plain workload of a job file or a script, as if submitted from this folder, or from here. Raises JobFileError, OSError."""
+    job = load_file(path, folder)
+    for field in MAKE_PIPELINE:
+        if field in job.fields.entries:
+            raise _no_pipeline(job.fields, field)
+    return job.spec
 
 
-def read_job(sheet: Sheet, folder: Path) -> Job:
-    """The workload that a sheet asks for, submitted from this folder. Raises JobFileError, with all that is wrong."""
+def read_job(sheet: Sheet, folder: Path, now: Instant | None = None) -> Job:
+    """The workload or the pipeline that a sheet asks for, submitted from this folder, now. Raises JobFileError, with all that is wrong."""
     fields, problems = sheet.fields, [*sheet.problems]
-    top = Section(fields, problems, "", (*OF_WORKLOAD, *OF_JOB))
-    jobs = _jobs(top, _around(top, folder))
-    if any(job.emulation is not None for _, job in jobs) and "jobs" in top:
-        tell_of_no_use(top)
-    given = _given([job for _, job in jobs], sheet.arguments, problems)
-    spec = _workload(top, given)
-    trails = tuple(trail for trail, _ in jobs)
+    top = Section(fields, problems, "", (*OF_WORKLOAD, *OF_JOB, *OF_PIPELINE, *OF_STAGE))
+    found = read_stages(top, folder) if "stages" in top else read_plain(top, folder)
+    workloads = given_to([stage.workload for stage, _ in found], sheet.arguments, problems)
+    stages = [replace(stage, workload=one) for (stage, _), one in zip(found, workloads, strict=True)]
+    pipeline = read_pipeline(top, stages)
+    origins = tuple(origin for _, origin in found)
     try:
-        problems += [located(problem, fields, trails) for problem in problems_of(spec)]
+        wrong = (
+            problems_of(workloads[0])
+            if pipeline is None
+            else problems_of_pipeline(pipeline, wall_now() if now is None else now)
+        )
     except UnicodeEncodeError:
         # The text of a file is sound, but an argument and the name of a folder may be any bytes.
         problems.append(Problem(fields.place, "", "an argument or the folder's name is not UTF-8"))
+        wrong = ()
+    problems += [located(problem, fields, origins) for problem in wrong]
     if problems:
         raise JobFileError(problems)
-    return Job(spec, fields, trails)
+    return Job(tuple(workloads), fields, origins, pipeline)
 
 
-def _given(jobs: list[JobSpec], arguments: Sequence[str], problems: list[Problem]) -> tuple[JobSpec, ...]:
-    """The jobs with their arguments. One must ask for them: otherwise nobody would notice that none does."""
-    programs = [job.program for job in jobs if job.program is not None]
-    if arguments and not any(_ARGUMENTS.search(program.run) for program in programs):
-        problems.append(Problem(Place("arguments"), "", 'no run takes them; write "$@" where they belong'))
-    return tuple(
-        replace(job, program=replace(job.program, run=with_arguments(job.program.run, arguments)))
-        if arguments and job.program is not None
-        else job
-        for job in jobs
-    )
-
-
-def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
-    if "name" not in top:
-        top.missing("name", "say what to call it")
-    checkpoint, retry = top.section("checkpoint"), top.section("retry", OF_RETRY)
-    if checkpoint is not None and any(job.emulation is not None for job in jobs):
-        tell_of_no_use(checkpoint, ("dir", "every"))
-    loss = top.section("on_region_loss", OF_REGION_LOSS)
-    kind = top.read("kind", one(_kind), _DEFAULTS.kind)
-    share = top.section("share", OF_SHARE)
-    if share is not None:
-        kind = shared_kind(top, kind)
-    spec = WorkloadSpec(
-        name=top.read("name", one(str), STAND_IN.name),
-        jobs=jobs,
-        tenant=TenantName(top.read("tenant", one(name_of), str(_DEFAULTS.tenant))),
-        priority=top.read("priority", one(whole_of), _DEFAULTS.priority),
-        kind=kind,
-        regions=tuple(RegionName(name) for name in top.items("regions", one(name_of))),
-        retry=_retry(retry, kind),
-        max_duration=top.read("max_duration", one(span_of), NEVER),
-        grace=NEVER if checkpoint is None else _grace(checkpoint),
-        control=_control(top.section("control", OF_CONTROL), kind),
-        placement=top.read("placement", one(_placement), _DEFAULTS.placement),
-        data=tuple(DatasetName(name) for name in top.items("data", one(name_of))),
-        checkpoint_bytes=0 if checkpoint is None else checkpoint.read("size", one(bytes_of), 0),
-        needs_fresh_data=top.read("fresh_data", as_yes_or_no, _DEFAULTS.needs_fresh_data),
-        share=None if share is None else read_share(share),
-        move_after=NEVER if loss is None else loss.read("move_after", one(longer_than_zero), NEVER),
-    )
-    return spec if share is None else with_models(spec)
-
-
-def _grace(checkpoint: Section) -> Nanoseconds:
-    return checkpoint.read("grace", one(longer_than_zero), NEVER)
-
-
-def _control(control: Section | None, kind: Kind) -> ControlSpec:
-    """Who must agree before tasks are touched. What would have no effect is told: somebody relies on it."""
-    default = ControlSpec()
-    if control is None:
-        return default
-    is_strict = control.read("strict", as_yes_or_no, default.is_strict)
-    if "max_unavailable" in control and kind != Kind.SERVICE:
-        control.misplaced(
-            "max_unavailable",
-            f"the tasks of kind {kind} are touched together; leave it out, or let kind be service",
-        )
-    if "isolation" in control and not is_strict:
-        control.misplaced(
-            "isolation", "only strict work stops by itself; leave it out, or let strict be true"
-        )
-    return ControlSpec(
-        controller=control.read("controller", one(str), default.controller),
-        unavailable_max=control.read("max_unavailable", one(_one_at_least), default.unavailable_max),
-        is_strict=is_strict,
-        isolation=control.read("isolation", one(longer_than_zero), default.isolation),
-    )
-
-
-def _one_at_least(text: str) -> int:
-    count = whole_of(text)
-    if count < 1:
-        raise Unreadable(
-            f"{count} would let nothing ever be done; without it a tenth may be down, and one at least"
-        )
-    return count
-
-
-def _retry(retry: Section | None, kind: Kind) -> RetryLimits:
-    """A service whose file says nothing has its tasks started again for ever."""
-    default = replace(_DEFAULTS.retry, task_failed=-1) if kind == Kind.SERVICE else _DEFAULTS.retry
-    if retry is None:
-        return default
-    return RetryLimits(
-        task_failed=retry.read("task_failed", one(whole_of), default.task_failed),
-        start_failed=retry.read("start_failed", one(whole_of), default.start_failed),
-    )
-
-
-def _kind(text: str) -> Kind:
-    return Kind(_word_of(text, [kind for kind in Kind if kind is not Kind.SHARED], "kind of work"))
-
-
-def _placement(text: str) -> PlacementMode:
-    return PlacementMode(_word_of(text, list(PlacementMode), "way to place it"))
-
-
-def _word_of(text: str, words: Sequence[str], what: str) -> str:
-    """One of these words. Raises Unreadable."""
-    if text in words:
-        return text
-    hint = nearest(text, words)
-    named = f"did you mean {hint}?" if hint else f"there are {', '.join(words)}"
-    raise Unreadable(f"{shown(text)} is no {what}; {named}")
-
-
-def _around(top: Section, folder: Path) -> Around:
-    """What programs find, whatever their job says. Fields of programs at the top are part of it."""
-    assert STAND_IN.program is not None
-    program = replace(STAND_IN.program, directory=str(folder))
-    checkpoint = top.section("checkpoint", OF_CHECKPOINT)
-    if checkpoint is not None:
-        every = checkpoint.read("every", one(whole_seconds), 0)
-        directory = checkpoint.read("dir", lambda tree: path_of(tree, folder), "")
-        env = {CHECKPOINT_VARIABLE: str(every)} if every else {}
-        program = replace(program, checkpoint_dir=directory, env=env)
-    around = Around(folder, program)
-    return Around(folder, read_program(top, around)) if "jobs" in top else around
-
-
-def _jobs(top: Section, around: Around) -> list[tuple[Trail, JobSpec]]:
-    """Each job and the way to it: the only one is the top itself, several are a list, or a mapping by name."""
-    if "jobs" not in top:
-        return [((), read_one_job(top, ONLY_JOB, around))]
-    for name in OF_EACH:
-        if name in top:
-            top.misplaced(name, "it belongs to each of the jobs")
-    named = top.read("jobs", _named, None)
-    found: list[tuple[Trail, JobSpec]] = []
-    for trail, path, name, tree in named or ():
-        try:
-            fields = as_fields(tree)
-        except Unreadable as error:
-            top.problems.append(Problem(tree.place, path, str(error)))
-            continue
-        job = Section(fields, top.problems, path, OF_JOB if name else ("name", *OF_JOB))
-        if not name and "name" not in job:
-            job.missing("name", "each job has one")
-        called = name or job.read("name", one(str), f"{STAND_IN.name}-{len(found)}")
-        found.append((trail, read_one_job(job, called, around)))
-    if named == []:
-        return []
-    return found or [((), STAND_IN)]
-
-
-def _named(tree: Tree) -> list[tuple[Trail, str, str, Tree]]:
-    """The way to each job, its path, its name where that is not written within it, and its fields. Raises Unreadable."""
-    if isinstance(tree, Fields):
-        return [(("jobs", name), within("jobs", name), name, job) for name, job in tree.entries.items()]
-    return [(("jobs", index), f"jobs[{index}]", "", job) for index, job in enumerate(as_items(tree))]
+def _no_pipeline(fields: Fields, field: str) -> JobFileError:
+    """Of a pipeline where one plain workload is asked for."""
+    text = "it makes a pipeline, and a plain workload is asked for here; only `mizzen submit` takes pipelines"
+    return JobFileError([Problem(fields.keys[field], field, text)])

@@ -1,10 +1,13 @@
-"""From a problem of a workload back to the line of the job file that it comes from.
+"""From a problem of a workload or a pipeline back to the line of the job file that it comes from.
 
-The queue and its rules know a workload, and say `jobs[0].need.gpu_milli`; who wrote the file knows `resources.gpus`.
+The queue and its rules know a workload, and say `jobs[0].need.gpu_milli`; who wrote the file knows `resources.gpus`. Of a pipeline
+they say `stages[2].jobs[0].need.gpu_milli`, and the file may have said it in that stage or for all stages at the top.
 """
 
 import re
 from collections.abc import Sequence
+
+from msgspec import Struct
 
 from runtime.yaml_tree import Fields, Listing, Place, Problem, Text, Tree, within
 
@@ -34,13 +37,57 @@ OF_WORKLOAD: dict[str, Trail] = {
     "grace": ("checkpoint", "grace"),
     "share.within": ("share", "slo"),
 }
+OF_PIPELINE: dict[str, tuple[Trail, ...]] = {"deadline": (("deadline",), ("within",))}
+"""Parts of a pipeline that a file may say in another way."""
 _JOB = re.compile(r"jobs\[([0-9]+)\]\.?(.*)")
+_STAGE = re.compile(r"stages\[([0-9]+)\]\.(.*)", re.DOTALL)
+_CIRCLE = re.compile(r"stages: .* in a circle: (.+?) -> ")
 
 
-def located(problem: str, fields: Fields, jobs: Sequence[Trail]) -> Problem:
-    """A problem as the queue tells it, at its place in these fields, whose jobs are to be found so."""
+class Origin(Struct, frozen=True):
+    """The fields of which a workload was made."""
+
+    fields: Fields
+    """Of a stage, its own and those of the top that hold for the stage."""
+    jobs: tuple[Trail, ...]
+    """The way to each of its jobs."""
+    stage: Trail = ()
+    """The way to the stage; empty: the fields are the whole file."""
+    name: str = ""
+    """Of the stage."""
+    own: frozenset[Place] = frozenset()
+    """Where the stage's own fields stand."""
+
+    def told(self, problem: Problem) -> Problem:
+        """Return a problem of these fields as one of the file: with the stage's path if it stands in the stage."""
+        if problem.place not in self.own:
+            return problem
+        path = _called(self.stage)
+        is_key = problem.field == "name" and isinstance(self.stage[-1], str)
+        field = path if is_key or not problem.field else f"{path}.{problem.field}"
+        return Problem(problem.place, field, problem.text)
+
+
+def located(problem: str, fields: Fields, origins: Sequence[Origin]) -> Problem:
+    """A problem as the queue tells it, at its place in these fields, of which the workloads were made so."""
+    stage = _STAGE.fullmatch(problem)
+    if stage is not None and stage[2].startswith("tenant: "):
+        return _located(stage[2], fields, ())  # Only the top says it.
+    if stage is not None and int(stage[1]) < len(origins):
+        origin = origins[int(stage[1])]
+        return origin.told(_located(stage[2], origin.fields, origin.jobs, origin.name))
+    circle = _CIRCLE.match(problem)
+    for origin in origins:
+        if circle is not None and origin.name == circle[1] and "after" in origin.fields.entries:
+            text = problem.partition(": ")[2]
+            return origin.told(Problem(origin.fields.entries["after"].place, "after", text))
+    return _located(problem, fields, origins[0].jobs if origins else ())
+
+
+def _located(problem: str, fields: Fields, jobs: Sequence[Trail], stage: str = "") -> Problem:
     path, _, text = problem.partition(": ")
     match = _JOB.fullmatch(path)
+    homes: list[Trail]
     if match is not None and int(match[1]) < len(jobs):
         job, part = jobs[int(match[1])], match[2]
         if part == "name" and job and isinstance(job[-1], str):
@@ -49,7 +96,7 @@ def located(problem: str, fields: Fields, jobs: Sequence[Trail]) -> Problem:
         # What a job does not say of its program, the top may have said.
         homes = [(*job, *inner), *([inner] if part.startswith("program") else [])]
     elif re.fullmatch(r"[a-z_.]+", path):
-        homes = [OF_WORKLOAD.get(path, tuple(path.split(".")))]
+        homes = [*OF_PIPELINE.get(path, (OF_WORKLOAD.get(path, tuple(path.split("."))),))]
     else:
         return Problem(fields.place, "", problem)
     if homes[0][-1:] == ("tasks",):
@@ -57,9 +104,16 @@ def located(problem: str, fields: Fields, jobs: Sequence[Trail]) -> Problem:
     found = next((home for home in homes if _follow(fields, home)[1] == home), homes[0])
     tree = _follow(fields, found)[0]
     for key, place in _keys(tree):
-        if text.startswith(repr(key)):
+        if _is_about(text, key, stage):
             return Problem(place, _called(found), text)
     return Problem(tree.place, _called(found), text)
+
+
+def _is_about(text: str, key: str, stage: str) -> bool:
+    """Whether a problem of a mapping or a list is one of this key or item."""
+    if text == "a stage cannot wait for itself":
+        return key == stage
+    return text.startswith((repr(key), f"there is no stage {key};"))
 
 
 def _of_key(fields: Fields, trail: Trail, text: str) -> Problem:

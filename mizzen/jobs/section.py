@@ -4,7 +4,7 @@ A field that cannot be read is told and gets a stand-in, so that the rest of the
 """
 
 import difflib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from mizzen.jobs.values import Unreadable
@@ -12,14 +12,13 @@ from runtime.yaml_tree import Fields, Listing, Problem, Text, Tree, shown, withi
 
 Value = TypeVar("Value")
 
-LATER = frozenset({"stages"})
-"""Fields that are promised and not there yet."""
 ELSEWHERE = {
     "accelerators": "resources.gpus",
     "account": "tenant",
     "cmd": "run",
     "command": "run",
     "cpus": "resources.cpus",
+    "depends_on": "after",
     "environment": "env",
     "envs": "env",
     "gpus": "resources.gpus",
@@ -139,6 +138,15 @@ def as_yes_or_no(tree: Tree) -> bool:
     return text.lower() == "true"
 
 
+def word_of(text: str, words: Sequence[str], what: str) -> str:
+    """One of these words. Raises Unreadable."""
+    if text in words:
+        return text
+    hint = nearest(text, words)
+    named = f"did you mean {hint}?" if hint else f"there are {', '.join(words)}"
+    raise Unreadable(f"{shown(text)} is no {what}; {named}")
+
+
 def nearest(name: str, known: Collection[str]) -> str:
     """The known name that is nearest to this one; empty when none is near."""
     return next(iter(difflib.get_close_matches(name, sorted(known), n=1)), "")
@@ -152,8 +160,6 @@ def _something(tree: Tree) -> Tree:
 
 def _unknown(name: str, known: Collection[str]) -> str:
     """What to say of a field that is not known."""
-    if name in LATER:
-        return f"'{name}' is not supported yet"
     elsewhere = ELSEWHERE.get(name, "")
     hint = nearest(name, known) or (elsewhere if elsewhere.partition(".")[0] in known else "")
     called = f"'{name}'" if name == shown(name) else shown(name)

@@ -1,13 +1,15 @@
-"""Spans, sizes, counts and GPUs as people write them, in a job file and for Slurm.
+"""Spans, times, sizes, counts and GPUs as people write them, in a job file and for Slurm.
 
 Everything becomes a whole number of the smallest unit, exactly; what cannot is refused with how to write it.
 """
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 
-from core.nouns.instant import MILLISECOND, SECOND, Nanoseconds
+from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX
+from core.nouns.pipeline import DailyWindow
 from core.nouns.quantities import MILLI
 from runtime.yaml_tree import shown
 
@@ -20,6 +22,10 @@ _NUMBER = rf"[0-9]{{1,{DIGITS_MAX}}}(?:\.[0-9]{{1,9}})?"
 _UNITS = {"d": 86_400 * SECOND, "h": 3_600 * SECOND, "m": 60 * SECOND, "s": SECOND, "ms": MILLISECOND}
 _SPAN = re.compile(r"\s*".join(rf"(?:(?P<{unit}>{_NUMBER})\s*{unit})?" for unit in _UNITS))
 _CLOCK = re.compile(r"(?:(?P<days>[0-9]{1,6})-)?(?P<rest>[0-9]{1,9}(?::[0-9]{1,2}){0,2})")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
+"""No date alone, and no time alone: midnight, or tomorrow's, is not for us to guess."""
+_WINDOW_LASTS = Nanoseconds(3_600 * SECOND)
+_WINDOW = re.compile(r"daily\s+([0-9]{1,2}):([0-9]{2})(?:\s+for\s+(.+))?")
 _SIZE = re.compile(rf"({_NUMBER})\s*([A-Za-z]*)")
 _SIZES = {"": 1, "b": 1}
 _SIZES |= {f"{letter}b": 1_000**power for power, letter in enumerate("kmgtp", 1)}
@@ -49,6 +55,49 @@ def span_of(text: str) -> Nanoseconds:
     if ":" in text or "-" in text:
         return clock_of(text)
     raise Unreadable(f"{shown(text)} is no span; write for example 90s, 5m, 1h30m or 1:30:00")
+
+
+def positive_span_of(text: str) -> Nanoseconds:
+    """A span that is longer than zero. Raises Unreadable."""
+    span = span_of(text)
+    if not span:
+        raise Unreadable("it must be longer than zero")
+    return span
+
+
+def instant_of(text: str) -> Instant:
+    """`2026-11-22T03:00`, which is UTC unless it says otherwise. Raises Unreadable."""
+    form = "write for example 2026-11-22T03:00, which is UTC unless it says otherwise"
+    if not _TIME.fullmatch(text):
+        raise Unreadable(f"{shown(text)} is no time; {form}")
+    try:
+        moment = datetime.fromisoformat(text.upper().replace(" ", "T"))
+    except ValueError as error:
+        raise Unreadable(f"{shown(text)} is no time of any calendar; {form}") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since_epoch = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    at = (since_epoch.days * 86_400 + since_epoch.seconds) * SECOND + since_epoch.microseconds * 1_000
+    if at <= 0:
+        raise Unreadable(f"{shown(text)} is no time of this age; {form}")
+    return Instant(at)
+
+
+def window_of(text: str) -> DailyWindow:
+    """`daily 02:00`, for an hour, or `daily 02:00 for 2h`; in UTC. Raises Unreadable."""
+    match = _WINDOW.fullmatch(text)
+    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
+        raise Unreadable(
+            f"{shown(text)} is no window; write for example daily 02:00, or daily 02:00 for 2h, in UTC"
+        )
+    opens = Nanoseconds((int(match[1]) * 60 + int(match[2])) * 60 * SECOND)
+    return DailyWindow(opens, _WINDOW_LASTS if match[3] is None else positive_span_of(match[3]))
+
+
+def window_text(window: DailyWindow) -> str:
+    """A window as a job file writes it."""
+    hours, minutes = divmod(window.opens // (60 * SECOND), 60)
+    return f"daily {hours:02}:{minutes:02} for {span_text(window.lasts)}"
 
 
 def slurm_span_of(text: str) -> Nanoseconds:

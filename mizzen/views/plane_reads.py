@@ -56,6 +56,8 @@ def on_plane(work: Callable[[Bus, Plane], Coroutine[Any, Any, Result]]) -> Resul
 def workload_of(text: str) -> WorkloadId:
     """The workload that is meant by `w-7`, or by `7`. Raises CommandError."""
     number = text.removeprefix("w-")
+    if text.startswith("p-"):
+        raise CommandError(f"{text} is a pipeline; `mizzen pipeline {text}` shows its stages", MISUSED)
     if not (number.isascii() and number.isdigit()):
         raise CommandError(
             f"{text} is no workload; an id is one like w-7, and `mizzen queue` lists them", MISUSED

@@ -13,6 +13,7 @@ from msgspec import Struct
 from core.messages.workers import PrepareTasks
 from core.nouns.limits import SECRETS_BYTES_MAX
 from core.nouns.operation import WHOLE
+from core.nouns.pipeline import stage_variable
 from core.nouns.workload import Program
 from runtime.tasks.layout import file_name
 from runtime.tasks.processes import MARK
@@ -102,6 +103,7 @@ def environment_of(
     seen[PYTHON_PATH] = os.pathsep.join(filter(None, (seen.get(PYTHON_PATH, ""), str(SDK))))
     seen |= _as_torchrun(command, place, addresses)
     seen |= _ours(command, place, addresses, checkpoints_of(command, place, checkpoints))
+    seen |= _of_stages(command, checkpoints)
     seen[MARK] = str(directory)
     if command.jobs[place.job].gpu_type != "cpu":
         seen["CUDA_VISIBLE_DEVICES"] = ",".join(place.devices)
@@ -204,6 +206,17 @@ def _ours(command: PrepareTasks, place: Place, addresses: Addresses, checkpoints
     if command.resume_epoch:
         resumed = checkpoints / str(command.resume_epoch) / str(command.resume_step)
         seen |= {"MIZZEN_RESUME_FROM": str(resumed), "MIZZEN_RESUME_STEP": str(command.resume_step)}
+    return seen
+
+
+def _of_stages(command: PrepareTasks, base: Path) -> dict[str, str]:
+    """Where the stages that came before in the pipeline left their newest checkpoints, and of which step these are."""
+    seen = {}
+    for stage in command.forerunners:
+        name = stage_variable(stage.stage)
+        parent = Path(stage.directory) if stage.directory else base
+        seen[f"{name}_CHECKPOINT_DIR"] = str(parent / file_name(stage.workload) / str(stage.epoch))
+        seen[f"{name}_STEP"] = str(stage.step)
     return seen
 
 

@@ -38,6 +38,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.workload import Consent, EndCause, Phase
 from runtime.spool import STEP
+from scenarios.accounting.stages import StagesReady
 
 
 class AttemptAccount(Struct):
@@ -108,6 +109,7 @@ class Accounting:
         """GPU-seconds that ran and do not count, by the cause of the attempt's end."""
         self.start_seconds: dict[WorkloadId, float] = {}
         """How long each waited until all its ranks were up for the first time."""
+        self._ready = StagesReady()
         self._guests: dict[AttemptKey, AttemptAccount] = {}
         """By host, the newest guest on its device."""
         self._held_seconds = 0.0
@@ -134,6 +136,7 @@ class Accounting:
     def take(self, fact: Fact, at: float) -> None:
         """A fact that became durable then."""
         self._take_award(fact.event, at)
+        self._ready.take(fact, at)
         match fact.event:
             case WorkloadSubmitted(workload=workload, spec=spec):
                 self.submitted_at[workload] = at
@@ -271,7 +274,7 @@ class Accounting:
         Who was cancelled first did not want it any more; were all of them, nothing can be said of how long one waits.
         """
         waits = sorted(
-            self.start_seconds.get(workload, at - submitted_at)
+            self.start_seconds.get(workload, max(0.0, at - self._ready.at.get(workload, submitted_at)))
             for workload, submitted_at in self.submitted_at.items()
             if workload in only
             and (workload in self.start_seconds or self.ended.get(workload) != Phase.CANCELLED)
@@ -294,7 +297,8 @@ class Accounting:
 
     def _start(self, workload: WorkloadId, at: float) -> None:
         if workload in self.submitted_at:
-            self.start_seconds.setdefault(workload, at - self.submitted_at[workload])
+            since = self._ready.at.get(workload, self.submitted_at[workload])
+            self.start_seconds.setdefault(workload, max(0.0, at - since))
 
     def _end(self, account: AttemptAccount, ended: AttemptEnded, at: float) -> None:
         self._preempted[account.claim.workload] += ended.cause == EndCause.PREEMPTED

@@ -187,7 +187,9 @@ def waiting_for_room(
     if all(node.is_free for mine in nodes.values() for node in mine):
         return
     pending = [
-        _work(workload, row, queue, book.quota, fleet) for workload, row in rows.items() if _wants(row)
+        _work(workload, row, queue, book.quota, fleet)
+        for workload, row in rows.items()
+        if _wants(row) and _may_begin(queue, workload, now)
     ]
     names = {one.tenant for one in pending}
     states = {name: book.state(name, tenants, queue.usage, now, 0, 0) for name in sorted(names)}
@@ -216,6 +218,13 @@ def waiting_for_room(
 
 def _wants(row: WorkloadRow) -> bool:
     return row.phase is Phase.PENDING and not row.is_held and not row.is_cancel_requested
+
+
+def _may_begin(queue: GlobalImage, workload: WorkloadId, now: Instant) -> bool:
+    """Return whether it waits neither for other stages of its pipeline nor for a window."""
+    stage = queue.pipelines.stage(workload)
+    is_open = stage is None or stage.begins is None or stage.begins.begins_from(now) == now
+    return is_open and queue.pipelines.is_ready(workload)
 
 
 def _work(

@@ -18,6 +18,7 @@ from core.nouns.workload import Phase
 from runtime.wiring import Plan
 from scenarios.accounting.attempts import Accounting
 from scenarios.accounting.consent import Consent
+from scenarios.accounting.pipelines import PipelinesKept
 from scenarios.accounting.pools import PoolsHeld
 from scenarios.accounting.quotas import Quotas
 from scenarios.accounting.reservations import KeptStarts
@@ -45,6 +46,7 @@ class Witness:
         self.quotas = Quotas()
         self.shared_pools = SharedPools()
         self.pools = PoolsHeld()
+        self.pipelines = PipelinesKept()
         self.watchers: list[Callable[[Fact], None]] = []
         """Who else is told of each fact, before anything is made of it."""
         self.known_before = 0
@@ -97,6 +99,7 @@ class Witness:
             self.quotas.take(fact, seen_at, self.images)
             self.shared_pools.take(fact)
             self.pools.take(fact, seen_at, self.images[fact.log])
+            self.pipelines.take(fact)
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
             self._now = max(self._now, Instant(seconds(seen_at)))
@@ -114,7 +117,11 @@ class Witness:
         consent = self.consent.figures(at, self.images)
         starts, quotas = self.starts.figures(at), self.quotas.figures(at, self.images)
         facts = {"facts": float(sum(self.facts.values()))}
-        others = {**self.shared_pools.figures(), **self.pools.figures(at, self.images)}
+        others = {
+            **self.shared_pools.figures(),
+            **self.pools.figures(at, self.images),
+            **self.pipelines.figures(),
+        }
         return {**self.accounting.figures(at), **consent, **starts, **quotas, **others, **facts}
 
     def figures_of(self, tenant: TenantName, level: int | None, at: float) -> dict[str, float]:

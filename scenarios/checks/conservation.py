@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from core.nouns.reasons import Reason
 from scenarios.check import Check, Run
 
 
@@ -9,7 +10,7 @@ class Conservation(Check, frozen=True):
     """What users were told of, the queue's log has, once; and nothing else."""
 
     async def at_end(self, run: Run) -> list[str]:
-        """Accepted and not there, there and never asked for, accepted twice, refused."""
+        """Accepted and not there, there and never asked for, accepted twice, refused; a deadline that cannot be met is refused rightly."""
         witness, users = run.witness, run.users
         found = []
         accepted = users.workloads()
@@ -18,7 +19,11 @@ class Conservation(Check, frozen=True):
         found += [f"{workload} was accepted, and no log has it" for workload in lost]
         twice = [workload for workload, count in sorted(Counter(accepted).items()) if count > 1]
         found += [f"{workload} is the answer to more than one submission" for workload in twice]
-        found += [f"{key} was refused: {refused.sentence}" for key, refused in sorted(users.refused.items())]
+        found += [
+            f"{key} was refused: {refused.sentence}"
+            for key, refused in sorted(users.refused.items())
+            if refused.reason != Reason.INFEASIBLE
+        ]
         known = witness.known_before + len(accepted)
         if users.has_submitted_all and len(recorded) != known:
             found.append(f"{len(recorded)} workloads are recorded, and {known} were accepted")

@@ -42,6 +42,8 @@ class Liveness(Check, frozen=True):
 
 
 def _named(message: Message) -> str:
-    """What was asked, and of which workload."""
-    about = getattr(message, "workload", "") or getattr(message, "key", "")
+    """What was asked, and of which workload or pipeline."""
+    about = next(
+        (name for field in ("workload", "pipeline", "key") if (name := getattr(message, field, ""))), ""
+    )
     return f"{type(message).__name__} of {about}" if about else type(message).__name__

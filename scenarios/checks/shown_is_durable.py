@@ -1,6 +1,7 @@
 """What users are shown has happened: an answer comes from what is durable, never from what a crash could still undo."""
 
 from core.messages.base import Message
+from core.messages.pipelines import PipelineCancelled
 from core.messages.queue import Acknowledged, CancelWorkload, HoldWorkload, ReleaseWorkload, WorkloadShown
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.workload import Phase
@@ -37,5 +38,12 @@ class ShownIsDurable(Check, frozen=True):
                     found.append(f"the cancel of {answer.workload} was acknowledged, and is not durable")
                 if isinstance(asked, HoldWorkload | ReleaseWorkload) and row.hold_revision < answer.revision:
                     found.append(f"the hold of {answer.workload} was acknowledged, and is not durable")
+
+            elif isinstance(answer, PipelineCancelled):
+                pipeline = witness.queue.pipelines.rows.get(answer.pipeline)
+                for stage in pipeline.stages if pipeline is not None else ():
+                    row = rows.get(stage.workload)
+                    if row is not None and not row.phase.is_terminal and not row.is_cancel_requested:
+                        found.append(f"the cancel of {answer.pipeline} was answered, and is not durable")
 
         run.users.heard.append(heard)

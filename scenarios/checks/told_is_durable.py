@@ -3,11 +3,13 @@
 Seen where messages are said, so it needs a world whose messages and disks can be looked at.
 """
 
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from core.messages.base import Message
 from core.messages.broker import ExecuteAward
 from core.messages.logs import FactsTold, HeadTold
+from core.messages.pipelines import PipelineAccepted
 from core.messages.queue import Submitted
 from core.nouns.ids import GLOBAL_LOG, LogName
 from scenarios.check import Check, Run
@@ -29,6 +31,11 @@ class ToldIsDurable(Check, frozen=True):
             if sequence > durable and len(found) < KEPT_MAX:
                 found.append(f"{what} {sequence} of log {log} was told, and {durable} are durable")
 
+        def said(names: Sequence[str], known: Collection[str]) -> None:
+            for name in names:
+                if name not in known and len(found) < KEPT_MAX:
+                    found.append(f"{name} was said to be accepted, and no durable fact says so")
+
         def overhear(_: str, message: Message) -> None:
             match message:
                 case FactsTold(log=log, first=first, facts=facts):
@@ -38,7 +45,9 @@ class ToldIsDurable(Check, frozen=True):
                 case ExecuteAward(award_sequence=sequence):
                     told("award", GLOBAL_LOG, sequence)
                 case Submitted(workload=workload):
-                    if workload not in accepted and len(found) < KEPT_MAX:
-                        found.append(f"{workload} was said to be accepted, and no durable fact says so")
+                    said((workload,), accepted)
+                case PipelineAccepted(pipeline=pipeline, workloads=workloads):
+                    said((pipeline,), run.witness.pipelines.rows)
+                    said(workloads, accepted)
 
-        world.overhear((FactsTold, HeadTold, ExecuteAward, Submitted), overhear)
+        world.overhear((FactsTold, HeadTold, ExecuteAward, Submitted, PipelineAccepted), overhear)

@@ -21,10 +21,11 @@ from core.messages.queue import (
     WorkloadsListed,
 )
 from core.messages.tenants import ListedTenant
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.operation import ControlSpec, OperationPhase
+from core.nouns.pipeline import PipelineSpec
 from core.nouns.placement import numbers_in
 from core.nouns.workload import Phase, WorkloadSpec
 from runtime.wiring import Plan
@@ -52,6 +53,13 @@ class Job(Struct, frozen=True):
 
     when: JobSpec
     spec: WorkloadSpec
+
+
+class PipelineJob(Struct, frozen=True):
+    """A job file with stages that is submitted too, as read."""
+
+    when: JobSpec
+    spec: PipelineSpec
 
 
 class Look(Struct):
@@ -94,11 +102,18 @@ class LiveRun:
     """One scenario under way in real processes."""
 
     def __init__(
-        self, spec: ScenarioSpec, jobs: Sequence[Job], directory: Path, seed: int, watch: Watch
+        self,
+        spec: ScenarioSpec,
+        jobs: Sequence[Job],
+        directory: Path,
+        seed: int,
+        watch: Watch,
+        pipelines: Sequence[PipelineJob] = (),
     ) -> None:
         """The directory has the fleet file."""
         self.spec = spec
         self.jobs = jobs
+        self.pipelines = pipelines
         self.plan: Plan = spec.plan
         self.witness = Witness(self.plan)
         self.look = Look(total=_totals(self.plan), gangs=[GangLook(job.spec.name) for job in jobs])
@@ -130,6 +145,9 @@ class LiveRun:
             users.wanted += len(self.jobs)
             for number, job in enumerate(self.jobs):
                 users.begin(self._run_job(f"job-{number}", job), f"job/{number}")
+            for number, pipeline in enumerate(self.pipelines):
+                users.wanted += len(pipeline.spec.stages)
+                users.begin(self._run_pipeline(f"pipeline-{number}", pipeline), f"pipeline/{number}")
             users.begin(self._keep_looking(), "look")
             await run.strike()
             await run.calm_down()
@@ -150,6 +168,10 @@ class LiveRun:
             is_left_out = key not in self.users.accepted
             self.users.wanted -= is_left_out
             self.users.problems.append(f"{early}{f': {job.spec.name} was not submitted' * is_left_out}")
+
+    async def _run_pipeline(self, key: str, pipeline: PipelineJob) -> None:
+        await asyncio.sleep(max(0.0, self._begun + pipeline.when.after_seconds - time.monotonic()))
+        await self.users.submit_pipeline(key, on_account(pipeline.spec, CONTROLLED))
 
     async def _do_with(self, key: str, job: Job) -> None:
         await asyncio.sleep(max(0.0, self._begun + job.when.after_seconds - time.monotonic()))
@@ -293,6 +315,12 @@ class LiveRun:
             await asyncio.sleep(AGAIN_SECONDS)
         self.users.problems.append("the auditor did not come up to the heads of all logs")
         return None
+
+
+def on_account(spec: PipelineSpec, tenant: TenantName) -> PipelineSpec:
+    """Return a pipeline on account of a tenant."""
+    stages = (replace(stage, workload=replace(stage.workload, tenant=tenant)) for stage in spec.stages)
+    return replace(spec, stages=tuple(stages))
 
 
 def _totals(plan: Plan) -> dict[RegionName, int]:

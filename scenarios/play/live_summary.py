@@ -14,6 +14,7 @@ from scenarios.accounting.claims import RegionClaims, claims_in, lines_of_claims
 from scenarios.accounting.preemption import Negotiated, lines_of_negotiated, negotiated_in
 from scenarios.play.live import LiveRun, TenantsAt
 from scenarios.play.live_data import DataRead, data_read, lines_of_data
+from scenarios.play.live_pipelines import PipelineRan, lines_of_pipelines, pipelines_ran
 from scenarios.play.live_turns import TurnsOf, turns_of
 from scenarios.schema.expectations import Met
 from store.sqlite import facts_in
@@ -68,6 +69,8 @@ class Summary(Struct, frozen=True):
     """By region."""
     data: list[DataRead] = []
     """Datasets that the jobs named."""
+    pipelines: list[PipelineRan] = []
+    """Job files with stages."""
 
     @property
     def is_good(self) -> bool:
@@ -90,11 +93,13 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
     negotiated = negotiated_in(directory, witness.logs)
     turns = _turns(run, directory)
     data = _data(run, directory)
+    pipelines = pipelines_ran(facts_in(directory, GLOBAL_LOG), run.users.pipelines.values())
     problems = [
         *outcome.problems,
         *_missing(run, gang),
         *_not_pushed_out(run, negotiated),
         *_not_in_turn(run, turns),
+        *_not_in_time(run, pipelines),
         *(f"{row.dataset} of {row.name} ({row.workload}): {row.problem}" for row in data if row.problem),
     ]
     online = run.audit.count if run.audit is not None else 0
@@ -124,6 +129,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         turns=turns,
         claims=claims_in(directory, witness.logs),
         data=data,
+        pipelines=pipelines,
     )
 
 
@@ -196,6 +202,14 @@ def _data(run: LiveRun, directory: Path) -> list[DataRead]:
     return data_read(facts_in(directory, GLOBAL_LOG), gangs) if gangs else []
 
 
+def _not_in_time(run: LiveRun, pipelines: Sequence[PipelineRan]) -> list[str]:
+    """What pipelines did not do: be accepted, and meet their deadlines with every stage started in time."""
+    missing = len(run.pipelines) - len(pipelines)
+    return [f"{missing} of {len(run.pipelines)} pipelines were not accepted"] * bool(missing) + [
+        f"{row.name} ({row.pipeline}): {row.problem}" for row in pipelines if row.problem
+    ]
+
+
 def _not_in_turn(run: LiveRun, turns: Sequence[TurnsOf]) -> list[str]:
     """What jobs of a shared pool did not do: take turns, and go on at the step that they had saved."""
     wanted = sum(job.spec.kind is Kind.SHARED for job in run.jobs)
@@ -248,6 +262,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         *lines_of_negotiated(summary.negotiated),
         *((f"{one.name} ({one.workload})", _turned(one)) for one in summary.turns),
         *lines_of_data(summary.data),
+        *lines_of_pipelines(summary.pipelines),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         *lines_of_claims(summary.claims),

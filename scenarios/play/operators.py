@@ -29,6 +29,7 @@ from core.messages.tenants import (
     ListTenants,
     RankingAnswered,
     SetBudget,
+    SetDeadlineBudget,
     SetEntitlement,
     SetRanking,
     SetTenant,
@@ -199,7 +200,9 @@ class Operators:
             wanted = one.entitlement
             made.append(partial(SetEntitlement, tenant, kind, wanted, by=OPERATOR))
         if spec.budget is not None:
-            made.append(partial(SetBudget, tenant, spec.hours, by=OPERATOR))
+            made.append(partial(SetBudget, tenant, spec.budget.told, by=OPERATOR))
+        if spec.deadline_budget is not None:
+            made.append(partial(SetDeadlineBudget, tenant, spec.deadline_budget.told, by=OPERATOR))
         refused = [await self._set_of_tenant(tenant, make) for make in made]
         return [text for text in refused if text]
 

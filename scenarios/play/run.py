@@ -261,7 +261,11 @@ class Run:
             outcome.ended[phase] = outcome.ended.get(phase, 0) + 1
         outcome.gpu_seconds_lost = dict(sorted(witness.lost_seconds.items()))
         now = self.world.facts_now()
-        outcome.figures |= {**witness.figures(now), "clock_words": float(self.on_call.words)}
+        outcome.figures |= {
+            **witness.figures(now),
+            "clock_words": float(self.on_call.words),
+            "pipelines_refused": float(len(self.users.refused_pipelines)),
+        }
         for one in self.spec.expectations:
             if one.tenant:
                 found = witness.figures_of(TenantName(one.tenant), one.level, now)

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from core.nouns.instant import SECOND, seconds
-from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
+from core.nouns.ranking import DEFAULT_RANKING, DeadlinePolicy, RankingSettings
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN, UNLIMITED, Budget, Entitlement, TenantSettings
 from scenarios.schema.fleet import FleetSpec, regions_of
 from scenarios.schema.parts import (
@@ -53,6 +53,11 @@ class BudgetSpec(Struct, frozen=True, forbid_unknown_fields=True):
     hours: Hours
     """How long a period is."""
 
+    @property
+    def told(self) -> Budget:
+        """As the plane is told."""
+        return Budget(self.gpu_hours, seconds(3600 * self.hours))
+
 
 class TenantSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One tenant, under its name. It is made at the start, before anything is submitted."""
@@ -63,18 +68,13 @@ class TenantSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     entitled: dict[str, EntitlementSpec] = {}
     """By GPU type. A type is under quota as soon as one tenant is entitled to some of it, or to none."""
     budget: BudgetSpec | None = None
+    deadline_budget: BudgetSpec | None = None
+    """Predicted GPU-hours of pipelines that may have a deadline; who asks for more is accepted without one."""
 
     @property
     def settings(self) -> TenantSettings:
         """As the plane is told."""
         return TenantSettings(self.level, seconds(self.run_min_seconds))
-
-    @property
-    def hours(self) -> Budget | None:
-        """Its budget, as the plane is told."""
-        if self.budget is None:
-            return None
-        return Budget(self.budget.gpu_hours, seconds(3600 * self.budget.hours))
 
 
 UNSAID = "the scenario has tenants, so it must be said whose this is: by `tenant`, or by `tenants` and their weights"
@@ -98,6 +98,8 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """A wait beyond it adds no credit."""
     lends_by_lag: bool = True
     """Whether what is lent goes first to who is behind what was due to it; else, as in the paper, by the same credit as all else."""
+    deadlines: DeadlinePolicy = DEFAULT_RANKING.deadlines
+    """How stages of pipelines with a deadline are ranked: by start deadlines (`llf`), by the pipeline's deadline (`edf`), or as all work (`off`)."""
 
     @property
     def settings(self) -> RankingSettings:
@@ -110,6 +112,7 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
             counts_borrowed=self.counts_borrowed,
             quota_patience=seconds(self.quota_patience_seconds),
             gather_percent=self.gather_percent,
+            deadlines=self.deadlines,
         )
 
 

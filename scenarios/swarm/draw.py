@@ -36,6 +36,7 @@ from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.swarm.data import OF_COPIES, has_copies, with_copies
 from scenarios.swarm.dispatch import OF_DISPATCH, with_dispatch
+from scenarios.swarm.pipelines import has_pipelines, with_pipelines
 from scenarios.swarm.pools import OF_POOLS, has_pools, with_pools
 from scenarios.workload import Workload, gpus_of
 from scenarios.workloads.bursts import Bursts
@@ -116,6 +117,8 @@ def draw_scenario(seed: int) -> ScenarioSpec:
         spec = _with_views(spec, random.Random(f"swarm/{seed}/views"))
     dice = random.Random(f"swarm/{seed}/moved data")
     spec = with_copies(spec, dice) if has_copies(spec, dice) else spec
+    dice = random.Random(f"swarm/{seed}/pipelines")
+    spec = with_pipelines(spec, dice) if has_pipelines(dice) else spec
     dice = random.Random(f"swarm/{seed}/pools")
     spec = with_pools(spec, dice) if has_pools(spec, dice) else spec
     return with_dispatch(spec, random.Random(f"swarm/{seed}/dispatch"))
@@ -165,7 +168,7 @@ def mix_of(seeds: Iterable[int]) -> Mix:
         nodes += sum(
             group.count for plan in spec.plan.regions for one in plan.inventories for group in one.groups
         )
-        workloads += sum(workload.workloads for workload in spec.workload)
+        workloads += sum(workload.amount for workload in spec.workload)
         faults.update(fault.name for fault in spec.faults)
     return Mix(nodes, workloads, dict(sorted(faults.items())))
 

@@ -47,10 +47,10 @@ def _smaller(spec: ScenarioSpec) -> Iterator[ScenarioSpec]:
         for number in range(len(spec.workload)):
             yield replace(spec, workload=spec.workload[:number] + spec.workload[number + 1 :])
     for number, workload in enumerate(spec.workload):
-        for count in sorted({workload.workloads // 2, workload.workloads - 1} - {0}):
+        for count in sorted({workload.amount // 2, workload.amount - 1} - {0}):
             loads = (
                 *spec.workload[:number],
-                replace(workload, workloads=count),
+                workload.of_amount(count),
                 *spec.workload[number + 1 :],
             )
             yield replace(spec, workload=loads)

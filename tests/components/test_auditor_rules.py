@@ -18,6 +18,7 @@ from components.auditor.component import Auditor, AuditorState
 from core.component import Images
 from core.events.control import MaintenancePlanned, OperationsBegun, OperationsRequested
 from core.events.moves import MovePlanned
+from core.events.pipelines import PipelineSubmitted, SubmittedStage
 from core.events.pools import NodesPooled
 from core.events.queue import (
     AttemptClosed,
@@ -33,7 +34,7 @@ from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import NO_LOG, Event, Fact
 from core.images import empty_image
 from core.messages.base import Envelope, Woken
-from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, PipelineId, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.moving import MoveCost
@@ -65,6 +66,9 @@ Step = tuple[LogName, Event] | Callable[[AuditorState], None]
 """The next fact of a log, or something that is changed in the auditor's images behind its back."""
 
 W1, W2, ML = WorkloadId("w-1"), WorkloadId("w-2"), TenantName("ml")
+CHAIN = PipelineSubmitted(
+    PipelineId("p-1"), 1, "nightly", ML, (SubmittedStage("a", W1), SubmittedStage("b", W2, (0,))), "ada"
+)
 BEFORE: tuple[Step, ...] = (
     *((GLOBAL_LOG, event) for event in (RegionAdded(EU), RegionAdded(US), submitted(1))),
     (EU_LOG, opened()),
@@ -328,6 +332,15 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
         4,
         "a class that is gone: a round begins with its target, and the newest shares give it none",
         (owed_by_nobody, (GLOBAL_LOG, RoundBegun(1, (COLUMN,), {}, (), seconds(60)))),
+    ),
+    "check_pipeline_fact": (
+        3,
+        "w-2: it is awarded before a has completed",
+        (
+            (GLOBAL_LOG, submitted(2)),
+            (GLOBAL_LOG, CHAIN),
+            (GLOBAL_LOG, WorkloadAwarded(W2, 1, EU, 0, ())),
+        ),
     ),
     "check_workloads": (3, "w-1: RUNNING, and its award does not stand", (runs_nowhere,)),
 }

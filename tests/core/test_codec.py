@@ -46,6 +46,7 @@ def test_event_comes_back_equal(kind: type[Event], *, is_full: bool) -> None:
 
 SUBJECTS = (
     "workload",
+    "pipeline",
     "worker",
     "region",
     "maintenance",

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.events.control import NodesClosed
+from core.events.pipelines import PipelineSubmitted, SubmittedStage
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -31,7 +32,7 @@ from core.figures.plane import PlaneFigures, violations
 from core.figures.rates import Rates, Use
 from core.figures.spans import Spans
 from core.figures.waits import Wait, Waits
-from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, PipelineId, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.tenant import OVER_LEVEL, Entitlement, TenantSettings
@@ -202,6 +203,28 @@ def test_wait_ends_when_it_is_set_up() -> None:
     assert (191, 0, True, False) == (again.within / SECOND, again.over, again.is_within, again.is_first)
     assert [at(171), at(691)] == [first.ended_at, again.ended_at]
     assert (1, {Phase.COMPLETED: 1}, {}) == (waits.preempted, waits.phases, waits.wasted)
+
+
+def test_stage_waits_from_the_end_of_its_forerunners() -> None:
+    """Not from the submission of its pipeline, in which it could not start; a stage that never may start waited for nothing."""
+    names = [WorkloadId(f"w-{number}") for number in (1, 2, 3)]
+    stages = tuple(
+        SubmittedStage(name, name, after) for name, after in zip(names, ((), (0,), (1,)), strict=True)
+    )
+    waits = waits_of(
+        *((0, submitted(number, a_spec(a_gang(set_up=0)))) for number in (1, 2, 3)),
+        (0, PipelineSubmitted(PipelineId("p-1"), 1, "nightly", TenantName("default"), stages, "ada")),
+        (5, awarded(names[0])),
+        (10, WorkloadBound(names[0], 1, EU, 1)),
+        (100, closed(names[0], EndCause.COMPLETED, Phase.COMPLETED)),
+        (105, awarded(names[1])),
+        (130, WorkloadBound(names[1], 1, EU, 3)),
+        (200, closed(names[1], EndCause.TASK_FAILED, Phase.FAILED)),
+        (201, WorkloadCancelled(names[2])),
+    )
+    found = {wait.workload: wait for wait in waits.waits}
+    assert [10, 30, 0] == [round(found[name].whole / SECOND) for name in names]
+    assert at(100) == found[names[1]].began_at
 
 
 def test_an_attempt_lost_in_its_set_up_ends_no_wait() -> None:

@@ -27,9 +27,9 @@ from core.events.region import (
 from core.fact import Event, Fact
 from core.images import GlobalImage, Image, RegionImage, decode_image, empty_image
 from core.images.awards import AwardRow
-from core.images.queue import WorkloadRow, key_of
+from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow, HardwareRow
-from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId, submission_key
 from core.nouns.workload import EndCause, Phase
 from tests.builders import (
     EU,
@@ -132,11 +132,11 @@ def test_workload_when_submitted() -> None:
     """Pending, and found by its submitter's key and nobody else's."""
     image = a_queue(submitted(1, key="k"), submitted(2))
     assert Phase.PENDING == image.workloads.rows[W1].phase
-    assert {key_of("ada", "k"): W1} == image.workloads.keys
+    assert {submission_key("ada", "k"): W1} == image.workloads.keys
     assert 2 == image.workloads.submitted
-    assert key_of("ada", "k") != key_of("bob", "k")
-    assert key_of("ada\nb", "k") != key_of("ada", "b\nk")
-    assert key_of("ada b", "k") != key_of("ada", "b k")
+    assert submission_key("ada", "k") != submission_key("bob", "k")
+    assert submission_key("ada\nb", "k") != submission_key("ada", "b\nk")
+    assert submission_key("ada b", "k") != submission_key("ada", "b k")
 
 
 def test_workload_when_held_and_released() -> None:

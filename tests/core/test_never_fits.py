@@ -11,8 +11,7 @@ from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import gpu_type_of, node_type_of
 from core.nouns.ids import RegionName
 from core.nouns.workload import Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
-from core.rules.never_fits import reasons_never
-from core.rules.submission import could_fit
+from core.rules.never_fits import could_fit, reasons_never
 from tests.builders import EU, EU_LOG, GIB, START, US, a_job, a_spec, amount, an_inventory, of_types
 from tests.core.properties import PROPERTY
 

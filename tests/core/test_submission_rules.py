@@ -26,7 +26,8 @@ from core.nouns.limits import (
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
-from core.rules.submission import could_fit, problems_of, problems_of_change
+from core.rules.never_fits import could_fit
+from core.rules.submission import problems_of, problems_of_change
 from tests.builders import a_job, a_region, a_spec, joined
 
 

@@ -32,6 +32,14 @@ from core.events.control import (
 from core.events.dispatch import DispatchSet
 from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
+from core.events.pipelines import (
+    PipelineEnded,
+    PipelineSubmitted,
+    StagePriority,
+    StagesHeld,
+    StagesReprioritised,
+    SubmittedStage,
+)
 from core.events.pools import NodesPooled, PoolChanged, PoolingPolicySet, PoolsApplied, PoolsPlanned
 from core.events.prices import PricesSet
 from core.events.queue import (
@@ -74,7 +82,7 @@ from core.events.region import (
 from core.events.regions import RegionAbandoned, RegionReadmitted
 from core.events.sharing import PicksAdded, PolicySet, RoundBegun, SharesSet, SpeedMeasured
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
-from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
+from core.events.tenants import BudgetSet, DeadlineBudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
 from core.nouns.agents import AgentSettings
 from core.nouns.dispatch import DispatchSettings, Target
@@ -84,18 +92,21 @@ from core.nouns.ids import (
     AgentName,
     ClaimId,
     LogName,
+    PipelineId,
     RegionName,
     TenantName,
     WorkerName,
     WorkloadId,
     region_log,
 )
-from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.limits import ACK_LEASE, SETTINGS
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.mix import Mix, TypicalShape
 from core.nouns.moving import MoveCost
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
+from core.nouns.pipeline import Cause, DailyWindow, Forerunner, NoDeadline
+from core.nouns.pipeline import Outcome as PipelineOutcome
 from core.nouns.placement import Claim, NodeRow, Shortage, Spread, View
 from core.nouns.pool import PoolSettings, Survives
 from core.nouns.pooling import (
@@ -109,7 +120,7 @@ from core.nouns.pooling import (
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
-from core.nouns.ranking import CreditSettings, RankingSettings
+from core.nouns.ranking import CreditSettings, DeadlinePolicy, RankingSettings
 from core.nouns.sharing import ClassShares, PoolShares, ShareColumn, ShareSpec, SharingSettings
 from core.nouns.solved_from import SolvedFrom
 from core.nouns.starts import StartOver
@@ -129,9 +140,10 @@ from tests.golden.data_history import DATA_HISTORY
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
-LOW, HIGH, WEB, STUCK, MINE, SPARE, URGENT, MOVING, POOLED = (
-    WorkloadId(f"w-{number}") for number in range(1, 10)
+LOW, HIGH, WEB, STUCK, MINE, SPARE, URGENT, MOVING, POOLED, PREP, AFTER = (
+    WorkloadId(f"w-{number}") for number in range(1, 12)
 )
+PIPELINE = PipelineId("p-1")
 WORKER = WorkerName("w0")
 ML = TenantName("ml")
 
@@ -161,10 +173,15 @@ _SPEC = WorkloadSpec(
     grace=Nanoseconds(20 * SECOND),
     control=_CONTROL,
     share=_SHARE,
+    expected=Nanoseconds(3_000 * SECOND),
+    input_size=200_000_000_000,
 )
 _HALF = replace(_JOB, tasks=1)
 """Of a node's GPUs."""
 _NARROW = replace(_SPEC, jobs=(_HALF,))
+_SIZED = replace(_NARROW, share=None)
+_AT_NIGHT = DailyWindow(Nanoseconds(7_200 * SECOND), Nanoseconds(3_600 * SECOND))
+_DUE = Instant(1_767_312_000 * SECOND)
 _SHARED = replace(_SPEC, kind=Kind.SHARED)
 _COLUMN = ShareColumn(EU, "H100")
 _TARGETS = PoolShares(
@@ -240,6 +257,7 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int, 
         is_healing=True,
         standing_revision=1,
         run_min=600 * SECOND,
+        forerunners=(Forerunner("prep", LOW, 1, 60_000, "/shared"),),
     )
 
 
@@ -429,12 +447,17 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, TenantSet(ML, 1, TenantSettings(4, Nanoseconds(600 * SECOND), 50_000), "olga")),
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
+    (GLOBAL_LOG, DeadlineBudgetSet(ML, 4, Budget(2_000, Nanoseconds(86_400 * SECOND)), "olga")),
     (
         GLOBAL_LOG,
         RankingSet(
             1,
             RankingSettings(
-                CreditSettings(2), counts_borrowed=True, pending_max=9_000, remembered_max=90_000
+                CreditSettings(2),
+                counts_borrowed=True,
+                deadlines=DeadlinePolicy.EDF,
+                pending_max=9_000,
+                remembered_max=90_000,
             ),
             "olga",
         ),
@@ -540,4 +563,53 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, RoundBegun(30_000_000, (_COLUMN,), {POOLED: 0}, (POOLED,), Nanoseconds(10 * SECOND))),
     (GLOBAL_LOG, WorkloadCancelled(POOLED)),
     (GLOBAL_LOG, WorkloadsForgotten((POOLED,))),
+    # A pipeline of two stages, the second of which begins at night.
+    (GLOBAL_LOG, WorkloadSubmitted(PREP, 7, _SIZED, "ada")),
+    (GLOBAL_LOG, WorkloadSubmitted(AFTER, 8, _SIZED, "ada")),
+    (
+        GLOBAL_LOG,
+        PipelineSubmitted(
+            PIPELINE,
+            1,
+            "nightly",
+            ML,
+            (
+                SubmittedStage("prep", PREP, (), None, "/shared", Instant(_DUE - 7_200 * SECOND), False),
+                SubmittedStage("train", AFTER, (0,), _AT_NIGHT, "", Instant(_DUE - 3_600 * SECOND), True),
+            ),
+            "ada",
+            "nightly-1",
+            _DUE,
+            _DUE,
+            NoDeadline.NONE,
+            False,
+            57_600_000,
+        ),
+    ),
+    (GLOBAL_LOG, StagesHeld(PIPELINE, (PREP, AFTER), RegionName(""), (EU,))),
+    (GLOBAL_LOG, StagesHeld(PIPELINE, (PREP, AFTER), EU)),
+    (GLOBAL_LOG, WorkloadAwarded(PREP, 1, EU, 0, ())),
+    (EU_LOG, ClaimGranted(PREP, 1, _claim(PREP, 40, 1, 0, _HALF), is_merged=True)),
+    (EU_LOG, GangStarted(PREP, 1)),
+    (GLOBAL_LOG, WorkloadBound(PREP, 1, EU, 60)),
+    (
+        GLOBAL_LOG,
+        StagesReprioritised(
+            PIPELINE,
+            (StagePriority(1, Instant(_DUE - 3_600 * SECOND), Instant(_DUE - 1_800 * SECOND), is_late=True),),
+            Cause.BOUND,
+            PREP,
+        ),
+    ),
+    (EU_LOG, AttemptEnded(PREP, 1, EndCause.COMPLETED)),
+    (GLOBAL_LOG, AttemptClosed(PREP, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 61)),
+    (GLOBAL_LOG, WorkloadAwarded(AFTER, 1, EU, 0, ())),
+    (EU_LOG, ClaimGranted(AFTER, 1, _claim(AFTER, 44, 1, 0, _HALF), is_merged=True)),
+    (EU_LOG, GangStarted(AFTER, 1)),
+    (GLOBAL_LOG, WorkloadBound(AFTER, 1, EU, 64)),
+    (EU_LOG, AttemptEnded(AFTER, 1, EndCause.COMPLETED)),
+    (GLOBAL_LOG, AttemptClosed(AFTER, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 65)),
+    (GLOBAL_LOG, PipelineEnded(PIPELINE, PipelineOutcome.LATE, Nanoseconds(60 * SECOND))),
+    (EU_LOG, AttemptsForgotten(((PREP, 1), (AFTER, 1)), 90)),
+    (GLOBAL_LOG, WorkloadsForgotten((PREP, AFTER))),
 )

@@ -14,6 +14,7 @@ from core.events import (
     data,
     dispatch,
     moves,
+    pipelines,
     pools,
     prices,
     regions,
@@ -61,6 +62,7 @@ SINCE = {
         *starts.EVENTS,
         *sharing.EVENTS,
         *dispatch.EVENTS,
+        *pipelines.EVENTS,
         *NEW,
     }
 }

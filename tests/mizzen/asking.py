@@ -1,6 +1,7 @@
 """What a user types at a plane that runs, what it prints, and workloads to type it about."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from mizzen.cli import main
 from tests.mizzen.running import RunningPlane
 
 Captured = pytest.CaptureFixture[str]
+As = Callable[[str], None]
+"""Lets in the tenant of this name from now on; an operator, for none."""
 ENDLESS = 600_000
 
 

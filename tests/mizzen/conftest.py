@@ -1,5 +1,6 @@
 """One plane for all tests of a file, found from where each test stands; and two workloads on it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from mizzen.views import plane_reads as reading
 from mizzen.views.nodes import drain_watch as emptying_watch
 from mizzen.views.plane_reads import pause
 from runtime.logs import set_up_logs
-from tests.mizzen.asking import ENDLESS, cancel, until_refused
+from tests.mizzen.asking import ENDLESS, As, Captured, ask, cancel, until_refused
 from tests.mizzen.running import RunningPlane, running_plane
 from tests.worlds.plane import work
 
@@ -37,6 +38,22 @@ def plane(shared: RunningPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     shared.describe(tmp_path)
     monkeypatch.chdir(tmp_path)
     return shared
+
+
+@pytest.fixture
+def let_in(plane: RunningPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> As:
+    """Commands have the credentials of a tenant from then on."""
+    found = plane.describe(tmp_path)
+    (tmp_path / ".mizzen" / "nats").symlink_to(plane.world.server.directory)
+    found.write_text(json.dumps({**json.loads(found.read_text()), "directory": str(tmp_path / ".mizzen")}))
+
+    def become(tenant: str) -> None:
+        monkeypatch.delenv("MIZZEN_CREDENTIALS", raising=False)
+        if tenant:
+            ask(capsys, f"tenants grant {tenant}")
+            monkeypatch.setenv("MIZZEN_CREDENTIALS", f"{tenant}.credentials.json")
+
+    return become
 
 
 @pytest.fixture

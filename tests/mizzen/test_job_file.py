@@ -14,9 +14,9 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
 from core.rules.submission import problems_of
-from mizzen.jobs import file, parts, shared, slurm_options
-from mizzen.jobs.file import JobFileError, load_job, read_job
-from mizzen.jobs.source import BYTES_MAX, Source, sheet_of
+from mizzen.jobs import parts, shared, slurm_options, stages, workload
+from mizzen.jobs.file import Job, JobFileError, load_job, read_job
+from mizzen.jobs.source import BYTES_MAX, Source, read_source, sheet_of
 from mizzen.jobs.values import SPAN_MAX, span_of, span_text
 from runtime.yaml_tree import Problem
 from tests.core.properties import PROPERTY
@@ -28,9 +28,14 @@ MINUTE = 60 * SECOND
 SMALLEST = "name: a\nrun: x\nresources: {gpus: H100:8}\n"
 
 
+def job_of(text: str, name: str = "job.yaml") -> Job:
+    """The workload or the pipeline of a text that is submitted from Ada's home."""
+    return read_job(sheet_of(Source(name, text, name)), FOLDER)
+
+
 def read(text: str, name: str = "job.yaml") -> WorkloadSpec:
-    """The workload of a text that is submitted from Ada's home."""
-    return read_job(sheet_of(Source(name, text, name)), FOLDER).spec
+    """The workload of such a text."""
+    return job_of(text, name).spec
 
 
 def problems(text: str, name: str = "job.yaml") -> list[str]:
@@ -94,6 +99,8 @@ def test_every_field_of_a_program() -> None:
         directory: sub/../run
         early_warning: 1m30s
         slurm_env: true
+        expected: 45m
+        input: 20GB
     """)
     env = {
         "MIZZEN_CHECKPOINT_SECONDS": "300", "A": "0010", "B": "true", "C": "", "D": "1.50", "E": "on", "F": "1:30",
@@ -104,7 +111,7 @@ def test_every_field_of_a_program() -> None:
         "llama-2", (job,), TenantName("research"), 6, Kind.INTERACTIVE, (RegionName("eu"), RegionName("us")),
         RetryLimits(3, 0), 90 * MINUTE, 20 * SECOND,  # type: ignore[arg-type]  # spans
         data=(DatasetName("clicks"), DatasetName("users.daily")), needs_fresh_data=True, checkpoint_bytes=40 << 30,
-        move_after=Nanoseconds(30 * MINUTE),
+        move_after=Nanoseconds(30 * MINUTE), expected=Nanoseconds(45 * MINUTE), input_size=20_000_000_000,
     )  # fmt: skip
     assert wanted == spec
 
@@ -239,7 +246,7 @@ resources: {gpus: H100:x, cpus: many}
 priority: 9
 env: {A-B: 1, C: [d]}
 name: again
-stages: []
+stage: []
 """
     assert [
         "job.yaml:1:7: name: use 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first",
@@ -250,7 +257,7 @@ stages: []
         "job.yaml:6:7: env: 'A-B' cannot be the name of a variable",
         "job.yaml:6:18: env.C: it must be one value, and is a list",
         "job.yaml:7:1: name: it is there twice; first on line 1",
-        "job.yaml:8:1: 'stages' is not supported yet",
+        "job.yaml:8:1: unknown field 'stage'; did you mean 'stages'?",
     ] == problems(text)
 
 
@@ -310,7 +317,11 @@ LINES = {
     "data: clicks": "data: it must be a list, and is one value; write [clicks]",
     "data: [clicks, clicks]": "data: one is named twice",
     "data: [a/b]": "data[0]: a/b is no name",
-    "stages: [a]": "'stages' is not supported yet",
+    "expected: soon": "expected: soon is no span",
+    "expected: 0": "expected: it must be longer than zero",
+    "expected: 2h\nmax_duration: 1h": "expected: it is longer than max_duration",
+    "input: lots": "input: lots is no size",
+    "input: 999999999PiB": "is more than any machine has",
     "env: {1: a}": "env: '1' cannot be the name of a variable",
     "env: {A: }": "env.A: it has no value",
     "env: {MIZZEN_JOB_ID: a}": "env.MIZZEN_JOB_ID: names that begin with MIZZEN_ are Mizzen's own",
@@ -483,7 +494,20 @@ def test_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 # Whatever it says.
 
-NAMES = st.sampled_from([*file.OF_WORKLOAD, *parts.OF_JOB, *parts.OF_RESOURCES, "<<", "?", "&a", "*a", "x"])
+NAMES = st.sampled_from(
+    [
+        *workload.OF_WORKLOAD,
+        *parts.OF_JOB,
+        *parts.OF_RESOURCES,
+        *stages.OF_PIPELINE,
+        *stages.OF_STAGE,
+        "<<",
+        "?",
+        "&a",
+        "*a",
+        "x",
+    ]
+)
 SCALARS = st.sampled_from([
     "1", "-1", "1e9", "H100:8", "cpu:0.5", "[", "{a: b}", "|", ">-", '"', "'", "~", "a b", "1:30:00", "1-2:3", "16GiB", "9" * 30,
     "&a", "*a", "!!int 3", "!x", "\\", "\x85", "\ud7ff", "é", "- a", "true", "%YAML 1.1", "---", "...", "\t",
@@ -521,17 +545,17 @@ def read_or_not(text: str) -> tuple[WorkloadSpec | None, list[Problem]]:
 def test_document_has_a_row_for_every_field() -> None:
     """The tables name what the parser knows, and nothing else."""
     inner = {
-        "retry": file.OF_RETRY,
-        "checkpoint": file.OF_CHECKPOINT,
-        "control": file.OF_CONTROL,
-        "on_region_loss": file.OF_REGION_LOSS,
+        "retry": workload.OF_RETRY,
+        "checkpoint": workload.OF_CHECKPOINT,
+        "control": workload.OF_CONTROL,
+        "on_region_loss": workload.OF_REGION_LOSS,
         "emulate": parts.OF_EMULATE,
         "nodes": parts.OF_NODES,
         "resources": parts.OF_RESOURCES,
         "topology": parts.OF_TOPOLOGY,
         "share": shared.OF_SHARE,
     }
-    known = {*file.OF_WORKLOAD, *parts.OF_JOB}
+    known = {*workload.OF_WORKLOAD, *parts.OF_JOB, *stages.OF_PIPELINE, *stages.OF_STAGE}
     known |= {f"{name}.{field}" for name, fields in inner.items() for field in fields}
     rows = re.findall(r"^\| `([a-z_.]+)` \|(.*)\|$", DOCUMENT, re.MULTILINE)
     assert sorted(known) == sorted(name for name, _ in rows)
@@ -557,11 +581,12 @@ def test_document_names_every_option_of_slurm() -> None:
 def test_examples_of_the_document_are_good(block: tuple[str, str]) -> None:
     """Every one can be submitted as it stands."""
     kind, text = block
-    read(text, "job.yaml" if kind == "yaml" else "job.sh")
+    job_of(text, "job.yaml" if kind == "yaml" else "job.sh")
 
 
 @pytest.mark.parametrize("path", sorted((HOUSE / "examples").glob("*.*")), ids=lambda path: path.name)
 def test_examples_are_good(path: Path) -> None:
     """Those that come with Mizzen can be submitted."""
     if path.suffix in {".yaml", ".sh"}:
-        assert path.stem == load_job(path).name
+        job = read_job(sheet_of(read_source(str(path))), FOLDER)
+        assert path.stem == (job.pipeline or job.spec).name

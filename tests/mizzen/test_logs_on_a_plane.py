@@ -115,6 +115,7 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "dispatch",
         "copies",
         "readings",
+        "pipelines",
     }
     assert known == set(told["sections"])
     assert "RUNNING" == told["sections"]["workloads"]["rows"][running]["phase"]

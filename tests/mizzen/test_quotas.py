@@ -4,15 +4,25 @@ from typing import Any
 
 import pytest
 
-from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
+from core.events.tenants import BudgetSet, DeadlineBudgetSet, EntitlementSet, TenantSet
 from core.messages.tenants import ListedTenant, SetTenant
 from core.nouns.ids import GLOBAL_LOG, TenantName
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
-from mizzen.actions.quotas import Wish, set_quota, tenants_listed, tenants_of, wish_of
+from mizzen.actions.quotas import (
+    DeadlineWish,
+    Wish,
+    deadline_budget_of,
+    set_deadline_budget,
+    set_quota,
+    tenant_listed,
+    tenants_listed,
+    tenants_of,
+    wish_of,
+)
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.fleet.tenant_table import behind_text, ceilings_of, quota_of, table_of
+from mizzen.views.fleet.tenant_table import behind_text, ceilings_of, deadlines_of, quota_of, table_of
 from tests.mizzen.half_plane import awarded, half_plane
 from tests.mizzen.nodes_scene import gang, nodes
 from tests.runtime.aids import Place, virtual
@@ -185,3 +195,74 @@ async def test_tenant_is_set_again_after_another_operators_change(place: Place) 
     quicker: Any = Quicker(plane.bus)  # Any: a bus that can only be asked
     row = await set_quota(quicker, ML, wish(level="5"))
     assert (TenantSettings(5, Nanoseconds(HOUR)), 2) == (row.settings, row.revision)
+
+
+# Work under deadlines.
+
+
+def test_budget_of_work_under_deadlines_is_read() -> None:
+    """GPU-hours and a period, or none; without options nothing is set."""
+    assert deadline_budget_of("", "") is None
+    assert DeadlineWish(None) == deadline_budget_of("none", "")
+    assert DeadlineWish(Budget(500, WEEK)) == deadline_budget_of("500", "7d")
+    assert DeadlineWish(Budget(0, WEEK)) == deadline_budget_of("0", "7d")
+
+
+@pytest.mark.parametrize(
+    ("gpu_hours", "period", "told"),
+    [
+        ("many", "7d", "--gpu-hours: many is no whole number; write --gpu-hours 500, or none"),
+        ("1.5", "7d", "--gpu-hours: 1.5 is no whole number"),
+        ("-1", "7d", "--gpu-hours: -1 is no whole number"),
+        ("", "7d", "--gpu-hours: say how many in a period, as in --gpu-hours 500"),
+        ("500", "", "--period: say for how long that is, as in --period 7d"),
+        ("500", "soon", "--period: soon is no span"),
+        ("none", "7d", "--period: without a limit there is no period; write --gpu-hours none alone"),
+    ],
+)
+def test_invalid_budget_of_work_under_deadlines_is_told(gpu_hours: str, period: str, told: str) -> None:
+    """In one sentence that names the option, before any request is sent."""
+    with pytest.raises(CommandError) as wrong:
+        deadline_budget_of(gpu_hours, period)
+    assert str(wrong.value).startswith(told)
+    assert (MISUSED, 0) == (wrong.value.exit_code, len(wrong.value.problems))
+
+
+def test_all_that_is_wrong_with_a_budget_is_told_at_once() -> None:
+    """A line for each option."""
+    for gpu_hours, period in (("many", "soon"), ("", "soon"), ("none", "soon"), ("many", "")):
+        with pytest.raises(CommandError, match="2 things are wrong; nothing was asked for") as wrong:
+            deadline_budget_of(gpu_hours, period)
+        assert {"--gpu-hours", "--period"} >= {text.partition(":")[0] for text in wrong.value.problems}
+        assert 2 == len(wrong.value.problems)
+
+
+@virtual
+async def test_budget_of_work_under_deadlines_is_set(place: Place) -> None:
+    """As a fact with the operator's name; told with what is used of it, and taken away again."""
+    plane = await half_plane(place)
+    five = DeadlineWish(Budget(5, WEEK))
+    with pytest.raises(RequestRefused, match="nobody made ml"):
+        await set_deadline_budget(plane.bus, ML, five)
+    with pytest.raises(CommandError, match="there is no tenant ml; `mizzen tenants` lists them"):
+        await tenant_listed(plane.bus, ML)
+    await set_quota(plane.bus, ML, wish(level="4"))
+    assert ["ml: as much work under deadlines as it likes"] == deadlines_of(
+        [await tenant_listed(plane.bus, ML)]
+    )
+    row = await set_deadline_budget(plane.bus, ML, five)
+    assert (Budget(5, WEEK), 2) == (row.deadlines, row.revision)
+    assert row.revision == (await set_deadline_budget(plane.bus, ML, five)).revision, (
+        "the same is no new fact"
+    )
+    assert [
+        "ml: 0h of 5 predicted GPU-hours under deadlines in 7d; the next period begins in 6d23h"
+    ] == deadlines_of([await tenant_listed(plane.bus, ML)])
+    with pytest.raises(RequestRefused, match="period: it is not between 1 and 8784 hours"):
+        await set_deadline_budget(plane.bus, ML, DeadlineWish(Budget(5, Nanoseconds(SECOND))))
+    row = await set_deadline_budget(plane.bus, ML, DeadlineWish(None))
+    assert (None, 3) == (row.deadlines, row.revision)
+    by = submitter()
+    assert [
+        DeadlineBudgetSet(ML, 2, Budget(5, WEEK), by), DeadlineBudgetSet(ML, 3, None, by)
+    ] == await plane.events(GLOBAL_LOG, DeadlineBudgetSet)  # fmt: skip

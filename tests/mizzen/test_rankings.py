@@ -11,7 +11,7 @@ from core.messages.queue import SetPriority
 from core.messages.tenants import SetRanking
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds
-from core.nouns.ranking import CreditSettings, RankingSettings
+from core.nouns.ranking import CreditSettings, DeadlinePolicy, RankingSettings
 from mizzen.actions.ranking import RankingWish, ranking_of, ranking_table_of, ranking_wish_of, set_ranking
 from mizzen.actions.workloads import TRIES_MAX, set_priority
 from mizzen.connect.plane import RequestRefused, submitter
@@ -29,6 +29,7 @@ PAPER = RankingSettings(
     quota_patience=Nanoseconds(0),
     gather_percent=0,
     pass_span=Nanoseconds(300 * SECOND),
+    deadlines=DeadlinePolicy.OFF,
 )
 W1 = WorkloadId("w-1")
 
@@ -48,6 +49,7 @@ def wish(*, is_paper: bool = False, **options: Any) -> RankingWish | None:  # An
         "walk",
         "borrowed_counts",
         "order",
+        "deadlines",
         "pending_max",
         "remembered_max",
     )
@@ -83,6 +85,7 @@ def test_each_rule_is_set_alone() -> None:
         borrowed_counts="yes",
         order="passes",
         pass_span="5m",
+        deadlines="off",
         lag_weight="0",
     )
     assert replace(PAPER, gather_percent=3) == rules.on(RankingSettings())
@@ -94,6 +97,7 @@ def test_each_rule_is_set_alone() -> None:
         borrowed_counts="no",
         order="events",
         pass_span="10s",
+        deadlines="llf",
         lag_weight="100",
     )
     assert RankingSettings() == back.on(PAPER)
@@ -123,6 +127,7 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
         {"walk": "slow"},
         {"borrowed_counts": "1"},
         {"order": "all"},
+        {"deadlines": "bad"},
         {"pending_max": "-1"},
         {"remembered_max": "all"},
     ],
@@ -200,18 +205,35 @@ def test_rules_are_told_with_the_papers() -> None:
     for settings, values in (
         (
             RankingSettings(),
-            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "1d", "0%", "no", "events", "10s"],
+            [
+                "1d",
+                "1d",
+                "12h",
+                "100",
+                "1d",
+                "entitlement",
+                "level",
+                "1d",
+                "0%",
+                "no",
+                "events",
+                "10s",
+                "llf",
+            ],
         ),
-        (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "0%", "yes", "passes", "5m"]),
+        (
+            PAPER,
+            ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "0%", "yes", "passes", "5m", "off"],
+        ),
     ):
         head, *lines = (line.split() for line in ranking_table_of(settings, None))
         assert ["RULE", "IS", "PAPER", "MEANING"] == head
         assert [*values, "200000", "1000000"] == [line[1] for line in lines]
-        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "0%", "yes", "passes", "5m", "-", "-"]
-        assert paper == [line[2] for line in lines]
+        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "0%", "yes", "passes", "5m", "off"]
+        assert [*paper, "-", "-"] == [line[2] for line in lines]
     names = [line.split()[0] for line in ranking_table_of(PAPER, None)[1:]]
     assert [
         "half-life", "age-cap", "share-weight", "lag-weight", "lag-cap",
         "share-by", "walk", "quota-patience", "gather", "borrowed-counts", "order", "pass",
-        "pending-max", "remembered-max",
+        "deadlines", "pending-max", "remembered-max",
     ] == names  # fmt: skip

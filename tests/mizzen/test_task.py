@@ -144,6 +144,17 @@ def test_resumes_from_the_checkpoint_that_mizzen_names(monkeypatch: pytest.Monke
     assert 150 == mizzen.resume_step()
 
 
+def test_checkpoint_of_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipeline, of a stage that came before and saved something."""
+    assert mizzen.checkpoint_of("prep-data") is None
+    monkeypatch.setenv("MIZZEN_STAGE_PREP_DATA_CHECKPOINT_DIR", "/shared/w-7/2")
+    assert mizzen.checkpoint_of("prep-data") is None
+    monkeypatch.setenv("MIZZEN_STAGE_PREP_DATA_STEP", "0")
+    assert mizzen.checkpoint_of("prep-data") is None
+    monkeypatch.setenv("MIZZEN_STAGE_PREP_DATA_STEP", "40")
+    assert Path("/shared/w-7/2/40") == mizzen.checkpoint_of("prep-data")
+
+
 # Leaving together.
 
 

@@ -2,7 +2,7 @@
 
 import json
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from mizzen.cli import main
 from mizzen.connect.plane import read_plane
 from mizzen.views.plane_reads import on_plane
 from mizzen.views.tasks import tenant_output as own_output
-from tests.mizzen.asking import Captured, cancel, refused
+from tests.mizzen.asking import As, Captured, cancel, refused
 from tests.mizzen.asking import ask as said
 from tests.mizzen.asking import ask_json as told
 from tests.mizzen.running import HERE, RunningPlane
@@ -30,23 +30,6 @@ pytestmark = pytest.mark.processes
 Patch = pytest.MonkeyPatch
 PATIENCE = seconds(10)
 ML, BIO = TenantName("ml"), TenantName("bio")
-As = Callable[[str], None]
-
-
-@pytest.fixture
-def let_in(plane: RunningPlane, tmp_path: Path, monkeypatch: Patch, capsys: Captured) -> As:
-    """Whoever asks from now on is this tenant; an operator, for none."""
-    found = plane.describe(tmp_path)
-    (tmp_path / ".mizzen" / "nats").symlink_to(plane.world.server.directory)
-    found.write_text(json.dumps({**json.loads(found.read_text()), "directory": str(tmp_path / ".mizzen")}))
-
-    def become(tenant: str) -> None:
-        monkeypatch.delenv("MIZZEN_CREDENTIALS", raising=False)
-        if tenant:
-            said(capsys, f"tenants grant {tenant}")
-            monkeypatch.setenv("MIZZEN_CREDENTIALS", f"{tenant}.credentials.json")
-
-    return become
 
 
 @contextmanager

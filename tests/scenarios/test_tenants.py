@@ -81,8 +81,9 @@ def test_tenants_are_read_and_written() -> None:
     ours = spec.tenants["ours"]
     assert TenantSettings(5, seconds(30)) == ours.settings
     assert Entitlement(8, 4, is_lent=False) == ours.entitled["H100"].entitlement
-    assert Budget(9, Nanoseconds(24 * 3600 * SECOND)) == ours.hours
-    assert spec.tenants["nobody"].hours is None
+    assert ours.budget is not None
+    assert Budget(9, Nanoseconds(24 * 3600 * SECOND)) == ours.budget.told
+    assert spec.tenants["nobody"].budget is None
     assert spec.ranking is not None
     assert (False, False) == (spec.ranking.settings.walks_by_level, spec.ranking.settings.counts_borrowed)
     assert ["submitted of ours <= 8", "p99_start_seconds of theirs at 3 <= 60"] == [

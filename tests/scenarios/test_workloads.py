@@ -23,6 +23,7 @@ from scenarios.workloads.diurnal import Diurnal
 from scenarios.workloads.mast import Mast
 from scenarios.workloads.openb import Openb
 from scenarios.workloads.philly import Philly
+from scenarios.workloads.pipelines import Pipelines
 from scenarios.workloads.services import Services
 from scenarios.workloads.shared import Shared, gains_of
 from scenarios.workloads.steady import Steady
@@ -116,8 +117,8 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
 
 
 def test_every_sort_is_tested() -> None:
-    """A new sort is a new test; traces are tested in test_traces.py."""
-    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Mast, Openb, Philly, Shared}
+    """A new sort is a new test; traces are tested in test_traces.py, and pipelines in test_pipelines_load.py."""
+    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Mast, Openb, Philly, Pipelines, Shared}
     assert known == set(parts_in("workloads", Workload).values())
 
 

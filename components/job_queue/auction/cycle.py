@@ -15,6 +15,7 @@ region that answer at the same moment may offer the same capacity twice. A workl
 
 from components.job_queue.auction.selection import PROMISING, Selection
 from components.job_queue.ordering import bring_up, host_of
+from components.job_queue.pipelines.holding import held_by_award, is_held_elsewhere
 from components.job_queue.quota.classification import award_of
 from components.job_queue.quota.drain import excluded
 from components.job_queue.state.auctions import Auction, is_bare, settled, solicited
@@ -34,7 +35,7 @@ from core.fact import Event, Note
 from core.messages.agents import BidSettled
 from core.messages.base import Message
 from core.messages.queue import Bid
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import PipelineId, RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import AUCTION_SPAN, OPEN_BID_SPAN
 from core.nouns.reasons import Reason
@@ -87,11 +88,17 @@ def close_cycle(state: QueueState, now: Instant) -> Decision:
     events: list[Event | Note] = []
     messages: list[Message] = []
     served: set[TenantName] = set()
+    held: dict[PipelineId, RegionName] = {}
     has_awarded = False
     for workload in sorted(auctions.open, key=lambda workload: state.order.one(workload).place):
         spec, auction = state.image.workloads.rows[workload].spec, auctions.open[workload]
         ranked = auction.ranked(away_for(state, workload), excluded(state, state.order.work(workload)))
-        bids = [one for one in ranked if against(state, one[0].region, spec, auction.shape.level) is None]
+        bids = [
+            one
+            for one in ranked
+            if against(state, one[0].region, spec, auction.shape.level) is None
+            and not is_held_elsewhere(state, workload, one[0].region, held)
+        ]
         if bids and state.ledger.quota:
             if spec.tenant in served or (has_awarded and auction.shape.level == OVER_LEVEL):
                 break
@@ -99,6 +106,8 @@ def close_cycle(state: QueueState, now: Instant) -> Decision:
         best = bids[0][0] if bids else None
         award = award_of(state, workload, best, [one for _, one in bids], now) if best is not None else ()
         won = best if award else None
+        if won is not None:
+            events += held_by_award(state, workload, won.region, held)
         has_awarded |= won is not None
         events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:

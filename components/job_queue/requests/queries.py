@@ -11,6 +11,7 @@ from components.job_queue.copies.queries import copies_of, failures_of
 from components.job_queue.ordering import asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.job_queue.quota.drain import excluded, excluded_why, has_turn
 from components.job_queue.requests.blockers import holders_of, kept_for
+from components.job_queue.requests.stages_told import stage_told
 from components.job_queue.reservations import promised_in, shown_start
 from components.job_queue.rounds import why_not_picked
 from components.job_queue.start_estimates import run_time_of, start_in_order
@@ -91,6 +92,7 @@ class UserAnswers:
             up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
             last_cause=row.last_cause,
             move_revision=row.move_revision,
+            stage=stage_told(state, message.workload, envelope.at),
         )
         return answered(shown)
 
@@ -164,6 +166,7 @@ class UserAnswers:
             refusals=refusals,
             promised_in=promised_in(state, workload, now),
             is_over=is_over,
+            stage=None if row.phase.is_terminal else stage_told(state, workload, now),
         )
 
     # Reasons.
@@ -198,6 +201,10 @@ class UserAnswers:
         if row.move is not None:
             return Reason.MOVING, {}
         if workload not in state.order:
+            stage = state.image.pipelines.stage(workload)
+            if stage is not None and not row.is_cancel_requested:
+                is_ready = state.image.pipelines.is_ready(workload)
+                return (Reason.WAITS_FOR_WINDOW if is_ready else Reason.WAITS_FOR_STAGE), {}
             if row.is_cancel_requested or row.spec.kind is not Kind.SHARED:
                 return Reason.WAITING_TURN, {}
             return why_not_picked(state, workload)
@@ -305,6 +312,7 @@ class UserAnswers:
             failed_copies=tuple(
                 one for one in failures_of(state, data, envelope.at) if one.target in lacking
             ),
+            stage=stage_told(state, workload, envelope.at),
         )
         return answered(explained)
 
@@ -332,9 +340,13 @@ def _against(state: QueueState, row: WorkloadRow, request: Request, region: Regi
     """
     shape, level, drained = request
     if shape is None:
-        return why_not_asked(state, region, row.spec, level)
-    why, _ = refusal_in(state, region, row.spec, shape)
-    if why is not None:
+        why = why_not_asked(state, region, row.spec, level)
+    else:
+        why, _ = refusal_in(state, region, row.spec, shape)
+    if why is Reason.REGION_EXCLUDED and row.asked_regions is not None:
+        was_asked = not row.asked_regions or region in row.asked_regions
+        return Reason.STAGES_ELSEWHERE if was_asked else why
+    if why is not None or shape is None:
         return why
     if drained is not None and region == drained[0]:
         return drained[1]

@@ -11,7 +11,7 @@ from components.job_queue.state.queue_state import QueueState
 from components.replies import answered, refused
 from core.codec import encode
 from core.component import Decision
-from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
+from core.events.tenants import BudgetSet, DeadlineBudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.images import RegionImage
 from core.images.tenants import TenantRow
 from core.messages.base import Envelope, Message
@@ -20,6 +20,7 @@ from core.messages.tenants import (
     ListTenants,
     RankingAnswered,
     SetBudget,
+    SetDeadlineBudget,
     SetEntitlement,
     SetRanking,
     SetTenant,
@@ -47,6 +48,7 @@ from core.rules.tenancy import (
     held_by_tenant,
     is_below_held,
     problems_of_budget,
+    problems_of_deadline_budget,
     problems_of_entitlement,
     problems_of_name,
     problems_of_ranking,
@@ -58,6 +60,7 @@ HEARD_OF_TENANTS: tuple[type[Message], ...] = (
     SetTenant,
     SetEntitlement,
     SetBudget,
+    SetDeadlineBudget,
     ListTenants,
     SetRanking,
     ShowRanking,
@@ -72,6 +75,7 @@ class TenantRecords:
             SetTenant: self._set,
             SetEntitlement: self._set_entitlement,
             SetBudget: self._set_budget,
+            SetDeadlineBudget: self._set_deadline_budget,
             ListTenants: self._list,
             SetRanking: self._set_ranking,
             ShowRanking: self._show_ranking,
@@ -142,6 +146,22 @@ class TenantRecords:
         event = BudgetSet(message.tenant, row.revision + 1, message.budget, message.by)
         return _recorded(message, row.revision, event)
 
+    def _set_deadline_budget(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, SetDeadlineBudget)
+        row = state.image.tenants.rows.get(message.tenant)
+        problems = _problems_of_requester(message.by)
+        if message.budget is not None:
+            problems = [*problems_of_deadline_budget(message.budget), *problems]
+        if row is None:
+            return _unknown(message.tenant, problems)
+        if problems:
+            return refused(Reason.INVALID, tuple(problems))
+        if _is_so(row, message.revision, row.deadlines == message.budget):
+            return answered(TenantAnswered(message.tenant, row.revision))
+        event = DeadlineBudgetSet(message.tenant, row.revision + 1, message.budget, message.by)
+        return _recorded(message, row.revision, event)
+
     def _set_ranking(self, state: QueueState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, SetRanking)
@@ -194,6 +214,7 @@ class TenantRecords:
         usage = state.image.usage.rows.get(name)
         everybody = state.order.tenants()
         mine = everybody.get(name, TenantState())
+        promised = state.image.pipelines.uses.get(name)
         return ListedTenant(
             name,
             row.settings,
@@ -213,6 +234,11 @@ class TenantRecords:
             placed=len(state.ledger.by_tenant.get(name, {})),
             pending=state.remembered.pending.get(name, 0),
             lag=state.image.usage.lag(name, now),
+            deadlines=row.deadlines,
+            deadlines_gpu_milli_seconds=promised.used_at(now) if promised is not None else 0,
+            deadlines_left=(
+                Nanoseconds(promised.began_at(now) + promised.period - now) if promised is not None else NEVER
+            ),
         )
 
 
@@ -262,9 +288,9 @@ def _is_so(row: TenantRow, revision: int, is_same: bool) -> bool:
 
 
 def _recorded(
-    message: SetTenant | SetEntitlement | SetBudget,
+    message: SetTenant | SetEntitlement | SetBudget | SetDeadlineBudget,
     revision: int,
-    event: TenantSet | EntitlementSet | BudgetSet,
+    event: TenantSet | EntitlementSet | BudgetSet | DeadlineBudgetSet,
 ) -> Decision:
     """Return the decision to record an event, unless the request names an outdated revision."""
     if message.revision != revision:

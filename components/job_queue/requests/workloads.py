@@ -4,11 +4,11 @@ Answers to queries are in components/job_queue/requests/queries.py.
 """
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from msgspec.structs import replace
 
 from components.job_queue.quota.classification import against_growth
+from components.job_queue.requests.admission import above_level, against_tenant, never_fits, too_many
 from components.job_queue.requests.queries import UserAnswers
 from components.job_queue.requests.start_queries import StartAnswers
 from components.job_queue.start_estimates import estimated_start
@@ -27,7 +27,6 @@ from core.events.queue import (
     WorkloadSubmitted,
 )
 from core.fact import Event
-from core.images.queue import key_of
 from core.messages.base import Answer, Envelope, Message
 from core.messages.queue import (
     Acknowledged,
@@ -44,14 +43,11 @@ from core.messages.queue import (
     Submitted,
     SubmitWorkload,
 )
-from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.limits import REASON_LENGTH_MAX, TENANTS_SHOWN_MAX
+from core.nouns.ids import RegionName, WorkloadId, submission_key
+from core.nouns.limits import REASON_LENGTH_MAX
 from core.nouns.reasons import Reason
-from core.nouns.workload import UNNAMED, Kind, Phase, WorkloadSpec
-from core.rules.never_fits import reasons_never
-from core.rules.quota import settings_of
+from core.nouns.workload import Kind, Phase, WorkloadSpec
 from core.rules.submission import (
-    could_fit,
     problems_of,
     problems_of_change,
     problems_of_priority,
@@ -96,7 +92,7 @@ class UserRequests:
         assert isinstance(message, SubmitWorkload)
         workloads = state.image.workloads
         if message.key:
-            known = workloads.keys.get(key_of(message.submitter, message.key))
+            known = workloads.keys.get(submission_key(message.submitter, message.key))
             if known is not None:
                 return answered(Submitted(known))
         refusal = self.refusal(state, message.spec, problems_of_sender(message.submitter, message.key))
@@ -115,23 +111,8 @@ class UserRequests:
         problems += problems_of(spec)
         if problems:
             return refused(Reason.INVALID, problems)
-        against = _against_tenant(state, spec) or self._never(state, spec) or _too_many(state, spec.tenant)
+        against = against_tenant(state, spec) or never_fits(state, spec) or too_many(state, spec.tenant)
         return refused(*against) if against is not None else None
-
-    def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
-        """Return why a workload can never run: a region is unknown, or all allowed ones are known, have nodes and are too small."""
-        unknown = [region for region in spec.regions if region not in self.regions]
-        if unknown:
-            return Reason.UNKNOWN_REGION, tuple(
-                f"regions: {region} is not in the fleet" for region in unknown
-            )
-        hardware = {}
-        for region in spec.regions or self.regions:
-            image = state.regions[region]
-            if image is None or not image.hardware.runs or could_fit(spec, image.hardware):
-                return None
-            hardware[region] = image.hardware
-        return Reason.NEVER_FITS, reasons_never(spec, hardware)
 
     def _cancel(self, state: QueueState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -225,7 +206,7 @@ class UserRequests:
             return answered(Acknowledged(message.workload, revision))
         if problems:
             return refused(Reason.INVALID, tuple(problems))
-        above = _above_level(state, row.spec.tenant, message.priority)
+        above = above_level(state, row.spec.tenant, message.priority)
         if above:
             return refused(Reason.ABOVE_LEVEL, tuple(above))
         if message.revision != revision:
@@ -250,7 +231,7 @@ class UserRequests:
             return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now", *problems))
         if problems:
             return refused(Reason.INVALID, problems)
-        refusal = self._never(state, replace(row.spec, jobs=message.jobs)) or against_growth(
+        refusal = never_fits(state, replace(row.spec, jobs=message.jobs)) or against_growth(
             state, row, message.jobs, envelope.at
         )
         if refusal is not None:
@@ -258,45 +239,3 @@ class UserRequests:
         changed = WorkloadChanged(message.workload, revision + 1, message.jobs)
         answer = Acknowledged(message.workload, revision + 1)
         return self._stop_auction(state, message.workload, (changed,), answer)
-
-
-def _above_level(state: QueueState, tenant: TenantName, priority: int | None) -> list[str]:
-    level = settings_of(state.image.tenants, tenant).level
-    if priority is None or priority <= level:
-        return []
-    return [f"priority: {priority} is above {level}, the level of {tenant}; name {level} at most, or none"]
-
-
-def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
-    """Return why a tenant or its level forbids a submission. Any tenant is accepted before operators set the first one."""
-    tenants = state.image.tenants
-    if not tenants.rows:
-        return None
-    if spec.tenant not in tenants.rows:
-        return Reason.UNKNOWN_TENANT, (_unknown_tenant(spec.tenant, sorted(tenants.rows)),)
-    above = _above_level(state, spec.tenant, spec.priority)
-    return (Reason.ABOVE_LEVEL, tuple(above)) if above else None
-
-
-def _too_many(state: QueueState, tenant: TenantName) -> tuple[Reason, tuple[str, ...]] | None:
-    """Return why a tenant may have no more pending workloads, if that is so. Work that is preempted was accepted: no ceiling holds
-    for it.
-    """
-    counts, tenants = state.remembered, state.image.tenants
-    mine, most = counts.pending.get(tenant, 0), settings_of(tenants, tenant).pending_max
-    problems = []
-    if mine >= most:
-        problems.append(f"tenant: {tenant} has {mine} pending workloads, and may have {most}")
-    if counts.pending_in_all >= tenants.ranking.pending_max:
-        most = tenants.ranking.pending_max
-        problems.append(f"{counts.pending_in_all} workloads of all tenants are pending, and {most} may be")
-    return (Reason.TOO_MANY, tuple(problems)) if problems else None
-
-
-def _unknown_tenant(tenant: TenantName, known: list[TenantName]) -> str:
-    """Return a problem's text that names known tenants, first those of similar spelling."""
-    alike = get_close_matches(tenant, known, TENANTS_SHOWN_MAX)
-    names = ", ".join([*alike, *(name for name in known if name not in alike)][:TENANTS_SHOWN_MAX])
-    more = "" if len(known) <= TENANTS_SHOWN_MAX else ", ..."
-    whose = ", which is whose work is that names none" if tenant == UNNAMED else ""
-    return f"tenant: there is no {tenant}{whose}; name one of {names}{more}"

@@ -9,6 +9,7 @@ from msgspec import Struct
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, Auctions
 from components.job_queue.state.data_ledger import DataLedger
+from components.job_queue.state.pipeline_looks import PipelineLooks
 from components.job_queue.state.quota_ledger import QuotaLedger
 from components.job_queue.state.refusal_walk import RefusalWalk
 from components.job_queue.state.remembered import Remembered
@@ -27,8 +28,8 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
 from core.ranking.incremental import RankedQueue
 from core.rules.data.datasets import against_data
+from core.rules.never_fits import could_fit
 from core.rules.quota import level_asked
-from core.rules.submission import could_fit
 
 
 class AuctionOpened(Note, frozen=True):
@@ -300,6 +301,7 @@ class QueueState:
         self.starts = ReservationCandidates()
         """Workloads that may get a reservation."""
         self.data = DataLedger(data_services, at)
+        self.pipeline_looks = PipelineLooks()
 
 
 def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) -> tuple[RegionName, ...]:

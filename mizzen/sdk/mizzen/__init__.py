@@ -9,7 +9,15 @@ import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-__all__ = ["checkpoint_path", "resume_from", "resume_step", "saved", "should_preempt", "watch_signals"]
+__all__ = [
+    "checkpoint_of",
+    "checkpoint_path",
+    "resume_from",
+    "resume_step",
+    "saved",
+    "should_preempt",
+    "watch_signals",
+]
 
 
 def _installed() -> "ModuleSpec | None":
@@ -41,4 +49,12 @@ if _theirs is not None and _theirs.loader is not None:
     sys.modules[__name__] = _module  # The import that is under way returns the module that it finds here.
     _theirs.loader.exec_module(_module)
 else:
-    from .task import checkpoint_path, resume_from, resume_step, saved, should_preempt, watch_signals
+    from .task import (
+        checkpoint_of,
+        checkpoint_path,
+        resume_from,
+        resume_step,
+        saved,
+        should_preempt,
+        watch_signals,
+    )

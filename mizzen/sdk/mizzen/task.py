@@ -90,6 +90,13 @@ def resume_step() -> int:
     return int(step)
 
 
+def checkpoint_of(stage: str) -> Path | None:
+    """The newest checkpoint of a stage that came before in the pipeline; None when it saved none, or there is no such stage."""
+    name = "MIZZEN_STAGE_" + "".join(letter if letter.isalnum() else "_" for letter in stage).upper()
+    directory, step = os.environ.get(f"{name}_CHECKPOINT_DIR"), os.environ.get(f"{name}_STEP", "0")
+    return Path(directory) / step if directory and step != "0" else None
+
+
 def should_preempt(all_reduce: Reduction | None = None) -> bool:
     """Whether to save and leave now. Every rank asks once a step, and all hear yes for the first time at the same step.
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from core.messages.tenants import ListedTenant, TenantsListed
 from core.nouns.instant import SECOND
 from core.nouns.pool import SHARED_GPUS
+from core.nouns.quantities import MILLI
 from core.nouns.tenant import UNLIMITED, Budget, TypeUse
 from mizzen.jobs.values import span_text
 from mizzen.views.phrases.durations import short_text
@@ -18,6 +19,8 @@ QUOTA_COLUMNS = (
     "TENANT", "TYPE", "GPUS", "BORROWS", "LENDS", "HELD", "BORROWED", "LENT", "USED", "SHARE", "HOURS", "LEFT", "RENEWS",
 )  # fmt: skip
 QUOTA_FIGURES = ("GPUS", "BORROWS", *QUOTA_COLUMNS[5:])
+GPU_HOUR = 3_600 * MILLI
+"""In GPU milli seconds."""
 NONE = "-"
 SAME = ""
 """Of a tenant as a whole, on every line of it but the first."""
@@ -69,6 +72,21 @@ def quota_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:
             for at, mine in enumerate(types)
         ]
     return columns_text(QUOTA_COLUMNS, cells, width, QUOTA_FIGURES)
+
+
+def deadlines_of(rows: Iterable[ListedTenant]) -> list[str]:
+    """A sentence for each tenant: how much of its work may be under deadlines, and how much is in this period."""
+    found = []
+    for row in rows:
+        hours = _hours_text(row.deadlines_gpu_milli_seconds / GPU_HOUR)
+        if row.deadlines is None:
+            found.append(f"{row.tenant}: as much work under deadlines as it likes")
+            continue
+        renews = f"; the next period begins in {short_text(row.deadlines_left)}" if row.deadlines_left else ""
+        found.append(
+            f"{row.tenant}: {hours} of {row.deadlines.gpu_hours} predicted GPU-hours under deadlines in {span_text(row.deadlines.period)}{renews}"
+        )
+    return found
 
 
 def beyond_of(row: ListedTenant, gpu_types: Iterable[str]) -> list[str]:

@@ -26,6 +26,13 @@ def clock_text(at: int, now: int) -> str:
     return f"{moment:%H:%MZ}" if is_near else f"{moment:%Y-%m-%dT%H:%MZ}"
 
 
+def moment_text(at: int, now: int) -> str:
+    """The same to the second, for what happens within minutes."""
+    moment = datetime.fromtimestamp(at // SECOND, UTC)
+    is_near = abs(at - now) < 12 * _HOUR * SECOND
+    return f"{moment:%H:%M:%SZ}" if is_near else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def _two(seconds: int, large: int, its_name: str, small: int, other_name: str) -> str:
     whole, rest = divmod(seconds, large)
     part = rest // small

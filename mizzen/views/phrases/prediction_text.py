@@ -4,6 +4,7 @@ from core.estimating.prediction import PredictedBy
 
 PREDICTED_BY = {
     PredictedBy.FAMILY: "earlier runs of its family",
+    PredictedBy.EXPECTED: "its user's word",
     PredictedBy.TENANT: "its tenant's other work",
     PredictedBy.SIZE: "work of its size",
     PredictedBy.FLEET: "all that ran",

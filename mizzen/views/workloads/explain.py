@@ -22,6 +22,7 @@ from core.nouns.workload import JobSpec, Kind, Phase, WorkloadSpec
 from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.copy_text import failure_text, obstacle_text
 from mizzen.views.phrases.durations import short_text
+from mizzen.views.phrases.pipeline_text import place_text, waiting_text
 from mizzen.views.phrases.quota_text import held_to_text, level_text, standing_text
 from mizzen.views.phrases.reservation_text import promised_text, unbounded_text
 from mizzen.views.phrases.text import bytes_text, columns_text, gpus_text, instant_text, like_text, nodes_text
@@ -45,6 +46,8 @@ NOT_ASKED = (
     Reason.QUOTA_DRAINS,
     Reason.BUDGET_SPENT,
     Reason.WAITS_FOR_ROUND,
+    Reason.WAITS_FOR_STAGE,
+    Reason.WAITS_FOR_WINDOW,
 )
 """Nobody is asked, whatever is free."""
 
@@ -282,6 +285,10 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
     """How it stands, its turn, and what stands in the way of each region."""
     told = (standing_text(waiting, spec), held_to_text(waiting, spec.jobs))
     lines = [f"{INDENT}it is {text}" for text in told if text]
+    if waiting.stage is not None:
+        lines.insert(0, f"{INDENT}it is {place_text(waiting.stage)}")
+        waits = waiting_text(waiting.stage)
+        lines += [f"{INDENT}it {waits}"] if waits else []
     if waiting.rank == 0:
         lines.append(f"{INDENT}it is the first in the queue")
     elif waiting.rank > 0:

@@ -18,6 +18,7 @@ from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import Kind, Phase
 from mizzen.connect.plane import ask
 from mizzen.terminal.output import MISUSED, CommandError, tell_json_line
+from mizzen.views.phrases.pipeline_text import waiting_text
 from mizzen.views.phrases.text import columns_text, gpus_text, nodes_text, time_text
 from mizzen.views.plane_reads import LEISURE, LOOK_AGAIN, ask_patiently, pause
 
@@ -27,6 +28,7 @@ OVER = "over"
 """For a level, of what is over its tenant's quota: it has the lowest, whatever it asks for."""
 NO_LEVEL = "-"
 """For that of a job of a shared pool, where weights decide."""
+WAITS_AS_STAGE = (Reason.WAITS_FOR_STAGE, Reason.WAITS_FOR_WINDOW)
 ALIVE = tuple(phase for phase in Phase if not phase.is_terminal)
 
 
@@ -107,7 +109,8 @@ def place_text(row: ListedWorkload) -> str:
     others = [
         f"{region}: {reason}" for region, reason in sorted(row.refusals.items()) if reason != row.reason
     ]
-    text = f"({'; '.join([row.reason, *others])}) {sentence_of(row.reason)}".rstrip()
+    waits = waiting_text(row.stage) if row.stage is not None and row.reason in WAITS_AS_STAGE else ""
+    text = f"({'; '.join([row.reason, *others])}) {waits or sentence_of(row.reason)}".rstrip()
     return f"{place} {text}".lstrip()
 
 

@@ -9,6 +9,7 @@ from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
+from mizzen.views.phrases.pipeline_text import place_text, waiting_text
 from mizzen.views.phrases.quota_text import priority_text, standing_text
 from mizzen.views.phrases.reservation_text import promised_text
 from mizzen.views.phrases.text import (
@@ -59,6 +60,7 @@ def builtins_of(
     told["level"] = live.level if live is not None else None
     told["standing"] = live.standing if live is not None else ""
     told["rank"] = live.rank if live is not None else -1
+    told["stage"] = msgspec.to_builtins(live.stage) if live is not None else None
     told["promised"] = msgspec.to_builtins(live.promised) if live is not None else None
     return told
 
@@ -79,6 +81,9 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
         fields.append(("stands", quota))
     if story.is_held and not story.phase.is_terminal:
         fields.append(("held", f"yes; `mizzen release {story.workload}` lets it run"))
+    if live is not None and live.stage is not None:
+        fields.append(("pipeline", place_text(live.stage)))
+        fields += [("waits", text.removeprefix("waits "))] if (text := waiting_text(live.stage)) else []
     if live is not None and live.promised is not None:
         fields.append(("starts", promised_text(live.promised)))
     promised = story.attempts[-1] if story.attempts and story.attempts[-1].state == "promised" else None

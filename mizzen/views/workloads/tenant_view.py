@@ -21,6 +21,7 @@ from core.messages.queue import (
 from core.nouns.ids import WorkloadId
 from core.nouns.workload import Phase, WorkloadSpec
 from mizzen.connect.plane import ask
+from mizzen.views.phrases.pipeline_text import place_text, waiting_text
 from mizzen.views.phrases.quota_text import priority_text, standing_text
 from mizzen.views.phrases.text import blame_text, nodes_text, time_text
 from mizzen.views.workloads import show_text
@@ -85,6 +86,9 @@ def shown_lines(own: OwnWork) -> list[str]:
         fields.append(("stands", quota))
     if shown.is_held and not own.phase.is_terminal:
         fields.append(("held", f"yes; `mizzen release {shown.workload}` lets it run"))
+    if shown.stage is not None:
+        fields.append(("pipeline", place_text(shown.stage)))
+        fields += [("waits", text.removeprefix("waits "))] if (text := waiting_text(shown.stage)) else []
     if shown.spec_revision:
         fields.append(("changed", f"revision {shown.spec_revision}"))
     if listed is not None:

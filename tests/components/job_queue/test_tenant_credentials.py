@@ -11,6 +11,14 @@ from core.component import Decision
 from core.events.queue import WorkloadCancelled, WorkloadSubmitted
 from core.messages import MESSAGES
 from core.messages.base import Answer, Message, Notice, Refused
+from core.messages.pipelines import (
+    CancelPipeline,
+    ListPipelines,
+    PipelinesListed,
+    PipelineTested,
+    SubmitPipeline,
+    TestPipeline,
+)
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
@@ -20,12 +28,14 @@ from core.messages.queue import (
     WorkloadsListed,
 )
 from core.messages.tenants import ListTenants, TenantsListed
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import PipelineId, TenantName, WorkloadId
+from core.nouns.pipeline import PipelineSpec, StageSpec
 from core.nouns.reasons import Reason, sentence
-from core.rules.ownership import ABOUT_ONE, OF_ALL, ON_ACCOUNT, TENANTS_MAY, against, owns
+from core.rules.ownership import ABOUT_ONE, ABOUT_PIPELINE, OF_ALL, ON_ACCOUNT, TENANTS_MAY, against, owns
 from tests.builders import a_spec
 from tests.components.support.job_queue import W1, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
+from tests.components.support.pipelines import P1, submit_pipeline
 from tests.components.support.shared_pool import shared
 from tests.core.reflection import example
 from tests.matching import facts, said_once
@@ -33,7 +43,7 @@ from tests.matching import facts, said_once
 ADA, EVE = "ml/ada@desk", "bio/eve@desk"
 QUESTIONS: dict[type[Message], Message] = {
     kind: replace(example(kind, is_full=False), workload=W1) for kind in ABOUT_ONE
-}
+} | {kind: replace(example(kind, is_full=False), pipeline=P1) for kind in ABOUT_PIPELINE}
 HEARD = tuple(kind for kind in JobQueue.hears if not issubclass(kind, Notice))
 ASKED = tuple(kind for kind in ABOUT_ONE if kind in HEARD)
 
@@ -41,6 +51,11 @@ ASKED = tuple(kind for kind in ABOUT_ONE if kind in HEARD)
 def of(tenant: str) -> Any:  # Any: as `a_spec` makes it
     """A workload of this tenant."""
     return a_spec(tenant=TenantName(tenant))
+
+
+def pipeline_of(tenant: str) -> PipelineSpec:
+    """One of one stage of this tenant."""
+    return PipelineSpec("nightly", (StageSpec("main", replace(of(tenant), name="nightly")),))
 
 
 def with_both(start: Start) -> Machine[Any]:
@@ -61,10 +76,13 @@ def refusal(decision: Decision) -> Refused:
 def test_nothing_touches_anothers_work(start: Start, kind: type[Message]) -> None:
     """Whatever the queue hears, with another tenant's credentials it changes nothing and tells nothing of it, and says why."""
     machine = with_both(start)
+    if kind in ABOUT_PIPELINE:
+        submit_pipeline(machine, pipeline_of("ml"))
     before = machine.component.due(machine.state)
     message = QUESTIONS.get(kind) or example(kind, is_full=False)
     if kind in ON_ACCOUNT:
-        message = replace(message, spec=of("ml"))
+        is_pipeline = kind in (SubmitPipeline, TestPipeline)
+        message = replace(message, spec=pipeline_of("ml") if is_pipeline else of("ml"))
     decision = machine.hear(message, sender=EVE, tenant="bio")
     assert [] == facts(decision)
     assert before == machine.component.due(machine.state)
@@ -103,12 +121,13 @@ def test_unlisted_messages_are_refused_to_tenants() -> None:
         if kind in OF_ALL:
             assert no is None
             assert not hasattr(message, "workload"), f"{kind.__name__} names a workload"
+            assert not hasattr(message, "pipeline"), f"{kind.__name__} names a pipeline"
         else:
             assert no is not None, kind.__name__
             expected = Reason.NOT_YOURS if kind in TENANTS_MAY else Reason.OPERATORS_ONLY
             assert expected == no[0], kind.__name__
         assert against("", "", message, lambda _: "ml") is None, "operators may ask for everything"
-    assert {*ON_ACCOUNT, *ABOUT_ONE, *OF_ALL} == TENANTS_MAY
+    assert {*ON_ACCOUNT, *ABOUT_ONE, *ABOUT_PIPELINE, *OF_ALL} == TENANTS_MAY
 
 
 def test_operators_own_everything_and_tenants_themselves() -> None:
@@ -170,3 +189,20 @@ def test_its_word_stands_under_its_name(start: Start) -> None:
     machine = with_both(start)
     said_once(machine.hear(CancelWorkload(W1), sender=ADA, tenant="ml"), Acknowledged)
     assert [ADA] == [fact.actor for fact in machine.journal if isinstance(fact.event, WorkloadCancelled)]
+
+
+def test_pipelines_of_others_are_not_listed(start: Start) -> None:
+    """And one's own may be shown, tested and cancelled."""
+    machine = a_job_queue(start)
+    for tenant in ("ml", "bio"):
+        submit_pipeline(machine, pipeline_of(tenant))
+    listed = said_once(machine.hear(ListPipelines(), sender=EVE, tenant="bio"), PipelinesListed)
+    assert ["p-2"] == [row.pipeline for row in listed.rows]
+    both = PipelineSpec("nightly", (*pipeline_of("bio").stages, *pipeline_of("ml").stages))
+    assert Reason.NOT_YOURS == _told(machine, SubmitPipeline(both, EVE))[0], (
+        "none of the stages may be another's"
+    )
+    tested = machine.hear(TestPipeline(pipeline_of("bio"), EVE), sender=EVE, tenant="bio")
+    assert said_once(tested, PipelineTested).stages
+    decision = machine.hear(CancelPipeline(PipelineId("p-2")), sender=EVE, tenant="bio")
+    assert ["w-2"] == [event.workload for event in facts(decision) if isinstance(event, WorkloadCancelled)]

@@ -40,6 +40,13 @@ from core.messages.data import ListDatasets, SetDataset
 from core.messages.dispatch import SetDispatch, ShowDispatchSettings
 from core.messages.moves import MoveWorkload
 from core.messages.nodes import PlanMaintenance
+from core.messages.pipelines import (
+    CancelPipeline,
+    ListPipelines,
+    ShowPipeline,
+    SubmitPipeline,
+    TestPipeline,
+)
 from core.messages.planning import ShowConcern
 from core.messages.prices import SetPrices
 from core.messages.queue import (
@@ -61,7 +68,15 @@ from core.messages.sharing import SetPolicy, SetShares
 from core.messages.solving import Solved, Unsolved
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
-from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
+from core.messages.tenants import (
+    ListTenants,
+    SetBudget,
+    SetDeadlineBudget,
+    SetEntitlement,
+    SetRanking,
+    SetTenant,
+    ShowRanking,
+)
 from core.messages.units import ShowUnits
 from core.messages.workers import (
     BeatHeard,
@@ -101,6 +116,7 @@ from core.nouns.limits import (
 )
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
+from core.nouns.pipeline import DAY, DailyWindow
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.sharing import PoolShares, SharingSettings
@@ -136,7 +152,7 @@ from tests.components.allocation_agent.test_bids_and_claims import (
     place,
 )
 from tests.components.support import by_rows as alone
-from tests.components.support import data
+from tests.components.support import data, pipelines
 from tests.components.support import job_queue as queueing
 from tests.components.support import node_health as watching
 from tests.components.support import placement_store as storing
@@ -188,6 +204,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
         machine.hear(SetTenant(TenantName(name), TenantSettings(), 0))
     machine.hear(SetEntitlement(TenantName("ml"), "H100", Entitlement(8), 1))
     machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
+    machine.hear(SetDeadlineBudget(TenantName("ml"), Budget(100, seconds(86_400)), 3))
     machine.hear(ListTenants())
     machine.hear(SetDataset(DatasetName("clicks"), (EU,), None, 0))
     data.say_all_of_data(machine)
@@ -220,9 +237,25 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.wait(Nanoseconds(10**9))
     machine.wake(sweep_due(machine.state))
     a_start_is_promised(machine)
+    a_pipeline_is_cancelled(machine)
     machine.hear(SetRanking(RankingSettings(is_in_passes=True), 1))
     machine.wake()
     return machine
+
+
+def a_pipeline_is_cancelled(machine: Machine[Any]) -> None:
+    """Two stages, of which the first waits for its window; the pipeline is tested, submitted, shown, listed, and cancelled."""
+    window = DailyWindow(Nanoseconds((machine.now + 10**9) % DAY), seconds(60))
+    spec = pipelines.a_pipeline(
+        pipelines.a_stage("a", begins=window), pipelines.a_stage("b", "a"), within=10**13
+    )
+    machine.hear(TestPipeline(spec, "ada"))
+    machine.hear(SubmitPipeline(spec, "ada", "key-pipeline"))
+    machine.wait(seconds(2))
+    machine.hear(ShowPipeline(pipelines.P1))
+    machine.hear(ListPipelines())
+    machine.hear(CancelPipeline(pipelines.P1))
+    machine.wake()
 
 
 def a_region_is_slow(machine: Machine[Any]) -> None:

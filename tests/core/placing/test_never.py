@@ -19,8 +19,8 @@ from core.placing.diagnosis.infeasible import TRIED, EmptyRegion, Outlook
 from core.placing.index.overlay import Overlay
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
+from core.rules.never_fits import could_fit
 from core.rules.placement.rule_sets import PLAIN
-from core.rules.submission import could_fit
 from tests.builders import (
     a_claim,
     a_job,

@@ -78,6 +78,15 @@ class Both:
             self.pending[name] = changed
             self.queue.swap(changed)
 
+    def hurry(self, index: int, age: int) -> None:
+        """One counts as having waited so long, if that is longer than it did; or as long as it did."""
+        if self.pending:
+            name = list(self.pending)[index % len(self.pending)]
+            was = self.pending[name]
+            changed = replace(was, since=min(was.submitted_at, Instant(self.now - age)))
+            self.pending[name] = changed
+            self.queue.swap(changed)
+
     def set_tenant(self, name: TenantName, state: TenantState) -> None:
         self.tenants[name] = state
         self.queue.set_tenant(name, state)
@@ -163,6 +172,11 @@ class KeptOrder(RuleBasedStateMachine):
         """One asks for something else, at another level or at the same."""
         self.both.swap(index, level, need)
 
+    @rule(index=st.integers(0, 50), age=st.integers(0, 60))
+    def hurry(self, index: int, age: int) -> None:
+        """One has a deadline, or has none any more."""
+        self.both.hurry(index, age)
+
     @rule(name=st.sampled_from(TENANTS), state=states)
     def change(self, name: TenantName, state: TenantState) -> None:
         """A tenant's entitlement, level, holdings and use."""
@@ -222,7 +236,7 @@ TestKeptOrder.settings = settings(PROPERTY, max_examples=40, stateful_step_count
 
 def one_step(both: Both, dice: random.Random, crowd: int) -> None:
     """A random event, as often an end as a submission once there are so many."""
-    kind = dice.choice(("add", "add", "drop", "held", "use", "quota", "lasts", "wait"))
+    kind = dice.choice(("add", "add", "drop", "held", "use", "quota", "lasts", "wait", "hurry"))
     name = dice.choice(TENANTS)
     state = both.tenants.get(name, TenantState())
     if kind == "add" and len(both.pending) < crowd:
@@ -234,6 +248,8 @@ def one_step(both: Both, dice: random.Random, crowd: int) -> None:
         both.drop(dice.randrange(crowd))
     elif kind == "wait":
         both.advance(dice.randrange(6))
+    elif kind == "hurry":
+        both.hurry(dice.randrange(crowd), dice.choice((0, 20, 60)))
     else:
         amount = {one: dice.randrange(30) for one in TYPES}
         limit = dice.choice((None, {}, {"H100": dice.randrange(10)}))
@@ -266,7 +282,7 @@ def test_ten_thousand_steps_equal_the_scan(walks_by_level: bool) -> None:
 def test_large_blocks_and_other_settings_equal_the_scan(credit: CreditSettings) -> None:
     """Blocks as they are used, and waiting that has no weight."""
     both, dice = Both(credit, 128), random.Random(9)
-    for step in range(3_000):
+    for step in range(4_500):
         one_step(both, dice, crowd=600)
         if step % 100 == 0:
             assert both.scanned() == list(both.queue.ranked())

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from core.effects import PrepareShare, StartShare
 from core.messages.workers import PrepareTasks, TasksPhase
-from core.nouns.ids import ShareKey
+from core.nouns.ids import ShareKey, WorkloadId
 from core.nouns.instant import Instant
+from core.nouns.pipeline import Forerunner
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Program
@@ -144,6 +145,24 @@ def test_resumed_attempt_is_told_from_where() -> None:
     assert "/shared/w-1/4" == task["MIZZEN_CHECKPOINT_DIR"]
     assert ("/shared/w-1/2/1500", "1500") == (task["MIZZEN_RESUME_FROM"], task["MIZZEN_RESUME_STEP"])
     assert ("3", "4") == (task["TORCHELASTIC_RESTART_COUNT"], task["MIZZEN_ATTEMPT"])
+
+
+def test_stage_finds_what_its_forerunners_saved() -> None:
+    """Where each was told to, or on the node; a name becomes one of a variable; and no user can say otherwise."""
+    forerunners = (
+        Forerunner("prep-data", WorkloadId("w-7"), 2, 40, "/shared"),
+        Forerunner("train", WorkloadId("w-8"), 1),
+    )
+    command = prepare(Program("x", env={"MIZZEN_STAGE_TRAIN_STEP": "9"}), forerunners=forerunners)
+    task = environment(command)
+    assert ("/shared/w-7/2", "40") == (
+        task["MIZZEN_STAGE_PREP_DATA_CHECKPOINT_DIR"],
+        task["MIZZEN_STAGE_PREP_DATA_STEP"],
+    )
+    beside = Path(task["MIZZEN_CHECKPOINT_DIR"]).parents[1]
+    assert str(beside / "w-8" / "1") == task["MIZZEN_STAGE_TRAIN_CHECKPOINT_DIR"]
+    assert "0" == task["MIZZEN_STAGE_TRAIN_STEP"]
+    assert not any(name.startswith("MIZZEN_STAGE") for name in environment(prepare(Program("x"))))
 
 
 @pytest.mark.processes
