@@ -295,8 +295,8 @@ def _rule(*, is_on: bool) -> Iterator[None]:
         yield
         return
     with (
-        patch("components.job_queue.pipelines.looks.late_stages", lambda steps, *_: [False] * len(steps)),
-        patch("components.job_queue.pipelines.requests.late_stages", lambda steps, *_: [False] * len(steps)),
+        patch("components.job_queue.pipelines.looks.misses_deadline", lambda *_: False),
+        patch("components.job_queue.pipelines.requests.misses_deadline", lambda *_: False),
     ):
         yield
 

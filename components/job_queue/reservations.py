@@ -256,6 +256,10 @@ class StartPromising:
             return _end(workload, promise, StartOver.NO_TURN)
         if promise.region in state.image.regions.abandoned:
             return _end(workload, promise, StartOver.UNREACHABLE)
+        if row.spec.regions and promise.region not in row.spec.regions:
+            return _end(
+                workload, promise, StartOver.GIVEN_UP
+            )  # A stage whose pipeline is held elsewhere since.
         again = after(now, AWARD_SAY_AGAIN)
         if image is None or state.silent.get(promise.region, True):
             return self._wait_for_region(workload, promise, now, is_awarded=is_awarded)

@@ -65,7 +65,7 @@ def costs_of(image: GlobalImage, row: PipelineRow, now: Instant) -> Costs:
         waits.append(image.history.usual_wait(spec))
         high_waits.append(image.history.usual_wait(spec, HIGH_WAIT))
         known.append(known_of(image, stage, spec, duration, now))
-    steps = [Step(stage.after, stage.begins) for stage in row.stages]
+    steps = [Step(stage.after, None if stage.has_begun else stage.begins) for stage in row.stages]
     return Costs(steps, durations, waits, high_waits, known)
 
 

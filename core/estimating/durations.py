@@ -19,6 +19,7 @@ from msgspec import Struct
 from core.estimating.prediction import PredictedBy, predicted
 from core.estimating.run_times import FEW, KnownRuns, PastRun
 from core.nouns.instant import MILLISECOND, Nanoseconds
+from core.nouns.limits import SPAN_MAX
 from core.nouns.workload import NEVER, WorkloadSpec
 
 Number = TypeVar("Number", int, float, Nanoseconds)
@@ -63,9 +64,9 @@ def duration_of(runs: KnownRuns, spec: WorkloadSpec, family: str) -> Duration:
     known = runs.family(spec.tenant, family)
     whole = [run for run in known.runs if run.is_whole] if known is not None else []
     if whole:
-        high = HIGH if len(whole) >= MANY else HIGHER
-        cost, typical, low = (_capped(span, spec) for span in _fitted(whole, spec.input_size, high))
-        least = low if len(whole) >= FEW else min(low, spec.expected)
+        cost, typical, low = (_capped(span, spec) for span in _fitted(whole, spec.input_size))
+        used = len(_on_line(whole, spec.input_size) or whole)
+        least = low if used >= FEW else min(low, spec.expected)
         return Duration(cost, typical, least, DurationBy.FAMILY)
     if spec.expected != NEVER:
         span = _capped(spec.expected, spec)
@@ -76,10 +77,17 @@ def duration_of(runs: KnownRuns, spec: WorkloadSpec, family: str) -> Duration:
     return Duration(span, span, NEVER, DurationBy.FAMILY if is_own else DurationBy.PREDICTED)
 
 
-def _fitted(runs: Sequence[PastRun], size: int, high: float) -> tuple[Nanoseconds, Nanoseconds, Nanoseconds]:
-    """Return the high quantile, the median and the low quantile of runs with an input of this size."""
+def _on_line(runs: Sequence[PastRun], size: int) -> list[PastRun]:
+    """Return the runs by which run time is fitted to an input of this size; none if that cannot be."""
     sized = [run for run in runs if run.size > 0]
-    if size <= 0 or len({run.size for run in sized}) <= 1:
+    return sized if size > 0 and len({run.size for run in sized}) > 1 else []
+
+
+def _fitted(runs: Sequence[PastRun], size: int) -> tuple[Nanoseconds, Nanoseconds, Nanoseconds]:
+    """Return the high quantile, the median and the low quantile of runs with an input of this size."""
+    sized = _on_line(runs, size)
+    high = HIGH if len(sized or runs) >= MANY else HIGHER
+    if not sized:
         spans = sorted(run.ran for run in runs)
         return _at(spans, high), _at(spans, 0.5), _at(spans, LOW)
     base, slope = line_of([(run.size, run.ran) for run in sized])
@@ -110,4 +118,5 @@ def _at(ordered: Sequence[Number], part: float) -> Number:
 
 
 def _capped(span: Nanoseconds, spec: WorkloadSpec) -> Nanoseconds:
-    return min(span, spec.max_duration) if spec.max_duration != NEVER else span
+    """Return a run time within the longest that the user allows, and within the longest that anybody may ask for."""
+    return min(span, SPAN_MAX if spec.max_duration == NEVER else spec.max_duration)

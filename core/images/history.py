@@ -23,6 +23,7 @@ from core.events.queue import (
     WorkloadBound,
     WorkloadCancelled,
     WorkloadChanged,
+    WorkloadHeld,
     WorkloadSubmitted,
 )
 from core.fact import Fact
@@ -89,6 +90,7 @@ class History(Section):
     FOLDS = {
         WorkloadSubmitted: "_submitted",
         WorkloadChanged: "_changed",
+        WorkloadHeld: "_held",
         WorkloadBound: "_bound",
         AttemptClosed: "_closed",
         WorkloadCancelled: "_cancelled",
@@ -145,6 +147,14 @@ class History(Section):
         event = fact.event
         assert isinstance(event, WorkloadChanged)
         self.live[event.workload].gpu_milli = gpu_milli_of(event.jobs)
+
+    def _held(self, fact: Fact) -> None:
+        """Count no wait that was a person's wish."""
+        event = fact.event
+        assert isinstance(event, WorkloadHeld)
+        row = self.live.get(event.workload)
+        if row is not None:
+            row.asked_at = Instant(0)
 
     def _bound(self, fact: Fact) -> None:
         event = fact.event

@@ -22,8 +22,12 @@ from core.fact import Fact
 from core.images.base import Section
 from core.nouns.ids import PipelineId, RegionName, TenantName, WorkloadId, submission_key
 from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import NUMBER_MAX
 from core.nouns.pipeline import DailyWindow, Forerunner, NoDeadline, Outcome
 from core.nouns.workload import EndCause, Phase
+
+SHOWS_A_RUN = frozenset({EndCause.COMPLETED, EndCause.TASK_FAILED, EndCause.TIMEOUT})
+"""Ends of attempts that ran, even if the queue did not hear of the start before."""
 
 
 class StageRow(Struct):
@@ -41,6 +45,8 @@ class StageRow(Struct):
     is_late: bool = False
     """While it waits: whether its pipeline would be late even if it started now."""
     phase: Phase = Phase.PENDING
+    has_begun: bool = False
+    """Whether it ever ran: from then on its window is no matter."""
     ready_at: int = 0
     """When the last stage that it waits for completed; 0: not yet."""
     started_at: int = 0
@@ -76,6 +82,11 @@ class PipelineRow(Struct):
     ended_at: int = 0
     remembered: int = 0
     """Its workloads that the image still has."""
+
+    @property
+    def is_held_together(self) -> bool:
+        """Whether its stages may be held to one region."""
+        return self.is_together and len(self.stages) > 1
 
     @property
     def is_over(self) -> bool:
@@ -222,7 +233,7 @@ class Pipelines(Section):
             self.keys[submission_key(event.submitter, event.key)] = event.pipeline
         if event.gpu_milli_seconds and event.tenant in self.uses:
             use = self.uses[event.tenant]
-            use.used = use.used_at(Instant(fact.at)) + event.gpu_milli_seconds
+            use.used = min(NUMBER_MAX, use.used_at(Instant(fact.at)) + event.gpu_milli_seconds)
             use.began = use.began_at(Instant(fact.at))
 
     def known_as(self, submitter: str, key: str) -> PipelineId | None:
@@ -268,7 +279,7 @@ class Pipelines(Section):
         stage, row = self.stage(event.workload), self.pipeline(event.workload)
         if stage is None or row is None or stage.phase.is_terminal:
             return
-        stage.phase, stage.started_at, stage.is_late = Phase.RUNNING, fact.at, False
+        stage.phase, stage.started_at, stage.is_late, stage.has_begun = Phase.RUNNING, fact.at, False, True
         row.is_bound = row.is_bound or event.region == row.region
 
     def _attempt_closed(self, fact: Fact) -> None:
@@ -281,6 +292,9 @@ class Pipelines(Section):
         stage = row.stages[found[1]]
         stage.phase = event.phase
         row.is_lost = row.is_lost or (event.cause is EndCause.ABANDONED and event.region == row.region)
+        if event.cause in SHOWS_A_RUN:
+            stage.has_begun = True
+            row.is_bound = row.is_bound or event.region == row.region
         if not event.phase.is_terminal:
             stage.started_at = 0
             return

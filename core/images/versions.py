@@ -130,7 +130,7 @@ VERSIONS = Versions(
         "2fac062ca5d293c0",
         "8d08a2cffc4190ff",
         "23b43b9efe8f8d22",
-        "67fcd0f21b6b9616",
+        "083e616bc00de9fe",
     ),
     step=Step(_version_8, frozenset({"forerunners"})),
 )

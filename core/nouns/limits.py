@@ -512,10 +512,13 @@ CEILING_MAX = 100_000_000
 # Pipelines.
 STAGES_MAX = 256
 """Of one pipeline: its facts and answers stay small, and more stages are the work of a workflow engine."""
+PIPELINE_BYTES_MAX = 64 * 1024
+"""Of names of stages, names in `after` and checkpoint directories of one pipeline together: a claim carries those of all forerunners beside
+its workload."""
 PIPELINE_LOOK: Nanoseconds = seconds(60)
 """Between two looks at a pipeline with a deadline in which nothing happens: run times and waits are learnt meanwhile."""
 PIPELINES_LOOKED_AT_ONCE_MAX = 4
-"""In one decision: some milliseconds where each has 256 stages."""
+"""In one decision: half a millisecond for each with 8 stages; some 20 ms for each with 256."""
 
 PIPELINES_LISTED_MAX = 32
 """Told in one answer: each is forecast anew, in some 0.5 ms of the queue's time for eight stages."""

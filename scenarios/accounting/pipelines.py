@@ -21,6 +21,8 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.workload import EndCause, Phase
 
 NOWHERE = RegionName("")
+SHOWS_A_RUN = (EndCause.COMPLETED, EndCause.TASK_FAILED, EndCause.TIMEOUT)
+"""Such an attempt ran, even if the queue did not hear of its start before."""
 
 
 class Stage(Struct):
@@ -148,8 +150,9 @@ class PipelinesKept:
         row.was_lost = row.was_lost or row.is_lost
         row.held, row.ran, row.is_lost = event.region, NOWHERE, False
         for stage in row.stages:
-            stage.is_held = stage.workload in event.workloads
-        if row.is_together and not row.was_lost:
+            if stage.workload in event.workloads:
+                stage.is_held = bool(event.held_to)
+        if row.is_together and not row.was_lost and event.held_to:
             widest = max((stage.gpu_milli for stage in row.stages if stage.is_held), default=0)
             # A wider stage may fit nowhere in a region of which nothing was known.
             self.wrong += [
@@ -209,6 +212,8 @@ class PipelinesKept:
             case AttemptClosed(phase=phase, cause=cause, region=region):
                 stage.phase = phase
                 row.is_lost = row.is_lost or (cause is EndCause.ABANDONED and region == row.held)
+                if cause in SHOWS_A_RUN and region == row.held:
+                    row.ran = region
                 stage.ended_at = fact.at if phase.is_terminal else 0
             case WorkloadCancelled():
                 stage.phase, stage.ended_at = Phase.CANCELLED, fact.at

@@ -226,8 +226,8 @@ MUTANTS = (
         (
             Edit(
                 "components/job_queue/awards.py",
-                "    return Step((), (_award(workload, row, bid, run_min, host),), again)\n",
-                "    return Step((), (_award(workload, row, bid, run_min, host),))\n",
+                "    return Step((), (_award(workload, row, bid, run_min, host, forerunners),), again)\n",
+                "    return Step((), (_award(workload, row, bid, run_min, host, forerunners),))\n",
             ),
         ),
     ),
@@ -589,6 +589,17 @@ MUTANTS = (
                 "runtime/dispatch/mailbox.py",
                 "        if first is None or first.expires > now:\n",
                 "        if first is None or first.sort != UrgencyClass.INTERACTIVE or first.expires > now:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "stage_before_its_forerunner",
+        "A stage may begin as soon as those that it waits for have.",
+        (
+            Edit(
+                "core/images/pipelines.py",
+                "return all(self.stages[before].phase is Phase.COMPLETED for before",
+                "return all(self.stages[before].phase is not Phase.PENDING for before",
             ),
         ),
     ),

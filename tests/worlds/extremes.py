@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import (
     CHECKPOINT_BYTES_MAX,
     CHECKPOINT_EVERY_MIN,
@@ -25,6 +25,7 @@ from core.nouns.limits import (
     WEIGHT_MAX,
 )
 from core.nouns.operation import ControlSpec
+from core.nouns.pipeline import DAY, DailyWindow, OnLate, PipelineSpec, StageSpec
 from core.nouns.quantities import Amount
 from core.nouns.sharing import WHOLE, ShareSpec
 from core.nouns.workload import (
@@ -110,6 +111,8 @@ OF_WORKLOAD: Values = {
     "checkpoint_bytes": (0, 1, CHECKPOINT_BYTES_MAX, *BEYOND),
     "needs_fresh_data": (True,),
     "move_after": SPANS,
+    "expected": SPANS,
+    "input_size": (0, 1, 1 << 40, NEED_MAX, *BEYOND),
     "share": (
         None,
         ShareSpec(),
@@ -183,6 +186,64 @@ def workloads(draw: st.DrawFn) -> WorkloadSpec:
     spec = replace(spec, retry=draw(_changed(spec.retry, 1)), control=draw(_changed(spec.control, 2)))
     changed: WorkloadSpec = draw(_changed(spec, 2))
     return changed
+
+
+PIPELINE_SPANS = (0, 1, 60 * SECOND, 3_600 * SECOND, SPAN_MAX)
+WINDOWS = (
+    None,
+    None,
+    DailyWindow(Nanoseconds(0), Nanoseconds(1)),
+    DailyWindow(Nanoseconds(0), DAY),
+    DailyWindow(Nanoseconds(DAY - 1), DAY),
+)
+
+
+def longest_pipeline() -> PipelineSpec:
+    """Return eight stages in a chain, each of a hundred years: its end, and the first start deadline, are no instants that a log could hold."""
+    job = JobSpec("main", 1, Amount(1_000, 1_000, 1 << 30), "H100", Emulation(seconds(30)))
+    names = [f"s{place}" for place in range(8)]
+    stages = tuple(
+        StageSpec(
+            name,
+            WorkloadSpec(f"p.{name}", (job,), expected=SPAN_MAX),
+            tuple(names[max(0, place - 1) : place]),
+        )
+        for place, name in enumerate(names)
+    )
+    return PipelineSpec("p", stages, within=SPAN_MAX, on_late=OnLate.ACCEPT)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> PipelineSpec:
+    """Draw a pipeline of up to eight stages with extreme deadlines, windows and run times, and plain workloads."""
+    count, is_chain = draw(st.integers(1, 8)), draw(st.booleans())
+    names = [f"s{place}" for place in range(count)]
+    stages = []
+    for place, name in enumerate(names):
+        after = names[max(0, place - 1) : place]
+        if place and not is_chain:
+            after = draw(st.lists(st.sampled_from(names[:place]), unique=True))
+        expected, size = draw(st.sampled_from(PIPELINE_SPANS)), draw(st.sampled_from((0, 1, NEED_MAX)))
+        spec = WorkloadSpec(
+            f"p.{name}" if count > 1 else "p",
+            (
+                JobSpec(
+                    "main",
+                    1,
+                    Amount(1_000, 1_000, 1 << 30),
+                    "H100",
+                    Emulation(seconds(draw(st.integers(1, 40)))),
+                ),
+            ),
+            expected=Nanoseconds(expected),
+            input_size=size,
+        )
+        stages.append(StageSpec(name, spec, tuple(after), draw(st.sampled_from(WINDOWS))))
+    within, deadline = Nanoseconds(draw(st.sampled_from(PIPELINE_SPANS))), Instant(0)
+    if draw(st.booleans()):
+        within, deadline = Nanoseconds(0), Instant(draw(st.sampled_from((NUMBER_MAX, NUMBER_MAX - 1))))
+    on_late, is_together = draw(st.sampled_from(OnLate)), draw(st.booleans())
+    return PipelineSpec("p", tuple(stages), deadline, within, on_late, is_together)
 
 
 def mostly_accepted() -> st.SearchStrategy[WorkloadSpec]:

@@ -5,13 +5,23 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bus.port import Bus
 from core.messages.base import Answer, Message, Refused
 from core.messages.moves import MoveWorkload
+from core.messages.pipelines import (
+    CancelPipeline,
+    ListPipelines,
+    PipelineAccepted,
+    PipelineCancelled,
+    PipelineShown,
+    ShowPipeline,
+    SubmitPipeline,
+    TestPipeline,
+)
 from core.messages.queue import (
     CancelWorkload,
     ChangeWorkload,
@@ -23,18 +33,20 @@ from core.messages.queue import (
     WorkloadExplained,
 )
 from core.messages.starts import ListStarts, TestSubmission
-from core.messages.tenants import ListTenants
+from core.messages.tenants import ListTenants, SetDeadlineBudget, SetTenant, TenantAnswered
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import seconds
-from core.nouns.limits import SPAN_MAX, TASKS_MAX
+from core.nouns.limits import BUDGET_GPU_HOURS_MAX, BUDGET_PERIOD_MAX, SPAN_MAX, TASKS_MAX
+from core.nouns.pipeline import PipelineSpec
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, Phase, WorkloadSpec
+from core.nouns.tenant import Budget, TenantSettings
+from core.nouns.workload import UNNAMED, Emulation, JobSpec, Phase, WorkloadSpec
 from runtime.fleet_file import RegionSpec
 from runtime.virtual_loop import VirtualLoop
 from scenarios.schema.fleet import FleetSpec, plan_of
 from scenarios.worlds.simulated.world import START, SimulatedWorld
 from tests.core.properties import PROPERTY
-from tests.worlds.extremes import missing_fields, mostly_accepted
+from tests.worlds.extremes import longest_pipeline, missing_fields, mostly_accepted, pipelines
 
 R0 = RegionName("r0")
 FLEET = FleetSpec(
@@ -193,6 +205,44 @@ async def submit_all(
         if isinstance(answer, Submitted):
             await plane.ask(CancelWorkload(answer.workload))
     await plane.world.sleep(200)
+
+
+@settings(PROPERTY, max_examples=30)
+@example([longest_pipeline()], False)
+@given(st.lists(pipelines(), min_size=1, max_size=4), st.booleans())
+def test_no_component_raises_whatever_pipeline_is_submitted(
+    specs: Sequence[PipelineSpec],
+    is_budgeted: bool,  # drawn
+) -> None:
+    """With spans and sizes as long and large as they may be, under a budget or none, from the submission to the end."""
+    play(lambda plane: submit_pipelines(plane, specs, is_budgeted=is_budgeted))
+
+
+async def submit_pipelines(plane: Plane, specs: Sequence[PipelineSpec], *, is_budgeted: bool) -> None:
+    """Submit pipelines, ask about them, learn from their runs, submit them again, and cancel them."""
+    await plane.start(has_empty_region=False)
+    if is_budgeted:
+        await plane.ask(SetTenant(UNNAMED, TenantSettings(), 0))
+        budget = Budget(BUDGET_GPU_HOURS_MAX, BUDGET_PERIOD_MAX)
+        assert isinstance(await plane.ask(SetDeadlineBudget(UNNAMED, budget, 1)), TenantAnswered)
+    accepted = []
+    for _ in range(2):
+        for spec in specs:
+            await plane.ask(TestPipeline(spec, "user"))
+            plane.asked += 1
+            answer = await plane.ask(SubmitPipeline(spec, "user", f"key-{plane.asked}"))
+            assert isinstance(answer, PipelineAccepted) or (isinstance(answer, Refused) and answer.problems)
+            if isinstance(answer, PipelineAccepted):
+                accepted.append(answer.pipeline)
+        await plane.world.sleep(300)
+        for pipeline in accepted:
+            assert isinstance(await plane.ask(ShowPipeline(pipeline)), PipelineShown)
+        await plane.ask(ListPipelines())
+    for pipeline in accepted:
+        assert isinstance(await plane.ask(CancelPipeline(pipeline)), PipelineCancelled)
+    await plane.world.sleep(200)
+    rows = plane.world.unit("job_queue").state.image.pipelines.rows
+    assert all(row.outcome for row in rows.values())
 
 
 def test_job_that_no_node_could_hold_kills_no_agent() -> None:

@@ -1,14 +1,14 @@
-"""Looks at pipelines: after each event of a stage, and once a minute where there is a deadline.
+"""Looks at pipelines: after each event of a stage, and once a minute where there is a deadline or the first award is still to come.
 
-A look cancels the stages that wait for one that will never complete, records the end of a pipeline, ends a hold to a region, and records
-start deadlines that moved by more than a second and a hundredth of the laxity, and stages that became late or are no longer. All of
-that follows from the image, so a restart loses none of it.
+A look cancels the stages that wait for one that will never complete, records the end of a pipeline, renews or ends a hold to regions,
+and records start deadlines that moved by more than a second and a hundredth of the laxity, and stages that became late or are no
+longer. All of that follows from the image, so a restart loses none of it; only the cause of the next change is then `time`.
 """
 
 from collections.abc import Iterable
 
 from components.job_queue.ordering import place
-from components.job_queue.pipelines.holding import released
+from components.job_queue.pipelines.holding import renewed
 from components.job_queue.stage_costs import costs_of
 from components.job_queue.state.pipeline_looks import PipelineLooked, WindowTurned
 from components.job_queue.state.queue_state import QueueState
@@ -28,7 +28,7 @@ from core.events.queue import (
     WorkloadCancelled,
     WorkloadChanged,
 )
-from core.events.regions import RegionAbandoned
+from core.events.regions import RegionAbandoned, RegionReadmitted
 from core.fact import Event, Fact, Note
 from core.images.pipelines import PipelineRow
 from core.nouns.ids import PipelineId, WorkloadId
@@ -36,7 +36,7 @@ from core.nouns.instant import SECOND, Instant, Nanoseconds, earliest
 from core.nouns.limits import PIPELINE_LOOK, PIPELINES_LOOKED_AT_ONCE_MAX
 from core.nouns.pipeline import Cause, Outcome
 from core.nouns.workload import Phase
-from core.rules.pipelines.deadlines import has_moved, late_stages, start_deadlines, turns_late_at
+from core.rules.pipelines.deadlines import has_moved, misses_deadline, start_deadlines, turns_late_at
 
 CAUSES: dict[type[object], Cause] = {
     WorkloadBound: Cause.BOUND,
@@ -65,14 +65,20 @@ def index_pipelines(state: QueueState, fact: Fact) -> None:
             looks.due.put(event.pipeline, fact.at)
         case StagesHeld():
             _place(state, event.workloads)
+            for workload in event.workloads:
+                if workload in state.image.start_promises.rows:
+                    state.starts.due.put(
+                        workload, fact.at
+                    )  # It may be of a region in which the stage can start no more.
             state.auctions.forget_memos()
             state.open_at = fact.at
         case StagesReprioritised():
             stages = pipelines.rows[event.pipeline].stages
             _place(state, (stages[one.stage].workload for one in event.stages))
+            state.open_at = fact.at
         case PipelineEnded():
             looks.forget(event.pipeline)
-        case RegionAbandoned():
+        case RegionAbandoned() | RegionReadmitted():
             index_all_pipelines(state, fact.at)
         case _:
             found = pipelines.of.get(getattr(event, "workload", WorkloadId("")))
@@ -104,8 +110,9 @@ def _place(state: QueueState, workloads: Iterable[WorkloadId]) -> None:
 def note_pipelines(state: QueueState, fact: Fact) -> bool:
     """Fold a note about pipelines. Return False for any other note."""
     match fact.event:
-        case PipelineLooked(pipeline, again_at):
-            state.pipeline_looks.causes.pop(pipeline, None)
+        case PipelineLooked(pipeline, again_at, is_done):
+            if is_done:
+                state.pipeline_looks.causes.pop(pipeline, None)
             if again_at is None:
                 state.pipeline_looks.due.drop(pipeline)
             else:
@@ -115,9 +122,9 @@ def note_pipelines(state: QueueState, fact: Fact) -> bool:
             looks.windows.put(workload, again_at)
             if is_open:
                 looks.open[workload] = None
-                state.open_at = fact.at
             else:
                 looks.open.pop(workload, None)
+            state.open_at = fact.at
             _place(state, (workload,))
         case _:
             return False
@@ -156,10 +163,12 @@ def _look(state: QueueState, pipeline: PipelineId, now: Instant) -> list[Event |
     if row.is_over:
         return [_end_of(pipeline, row), PipelineLooked(pipeline, None)]
     events: list[Event | Note] = [WorkloadCancelled(workload) for workload in never_started(row)]
-    events += released(state, pipeline, row)
-    if not row.due_at or events:
-        # These facts lead to another look, and are its cause.
-        return [PipelineLooked(pipeline, now if events else None), *events]
+    events += renewed(state, pipeline, row)
+    if events:
+        return [PipelineLooked(pipeline, now, is_done=False), *events]
+    if not row.due_at:
+        is_free = row.is_held_together and not row.region
+        return [PipelineLooked(pipeline, Instant(now + PIPELINE_LOOK) if is_free else None)]
     changed, again_at = _reprioritised(state, pipeline, row, now)
     return [*changed, PipelineLooked(pipeline, again_at)]
 
@@ -194,16 +203,16 @@ def _reprioritised(
     """Return the fact about start deadlines that moved, if there is one, and the time of the next look."""
     costs, due_at = costs_of(state.image, row, now), Instant(row.due_at)
     start_by = start_deadlines(costs.steps, costs.costs, costs.waits, due_at)
-    is_late = late_stages(costs.steps, costs.typical, costs.known, due_at, now)
+    is_late = misses_deadline(costs.steps, costs.typical, costs.known, due_at, now)
     changes = []
     for index, stage in enumerate(row.stages):
         if stage.phase.is_terminal or stage.phase is Phase.RUNNING:
             continue
         old = Instant(stage.start_by)
         if has_moved(old, start_by[index], now):
-            changes.append(StagePriority(index, old, start_by[index], is_late[index]))
-        elif stage.is_late != is_late[index]:
-            changes.append(StagePriority(index, old, old, is_late[index]))
+            changes.append(StagePriority(index, old, start_by[index], is_late))
+        elif stage.is_late != is_late:
+            changes.append(StagePriority(index, old, old, is_late))
     cause, workload = state.pipeline_looks.causes.get(pipeline, (Cause.TIME, WorkloadId("")))
     turns_at = turns_late_at(costs.steps, costs.typical, costs.known, due_at, now)
     again_at = earliest(Instant(now + PIPELINE_LOOK), turns_at)

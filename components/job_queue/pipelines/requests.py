@@ -32,8 +32,9 @@ from core.messages.pipelines import (
     SubmitPipeline,
     TestPipeline,
 )
-from core.nouns.ids import PipelineId, RegionName, TenantName, WorkloadId
+from core.nouns.ids import PipelineId, RegionName, TenantName, WorkloadId, submission_key
 from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.nouns.limits import NUMBER_MAX
 from core.nouns.pipeline import NO_DEADLINE, NoDeadline, OnLate, PipelineSpec, StageSpec
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
@@ -42,11 +43,11 @@ from core.rules.pipelines.deadlines import (
     critical_path,
     earliest_end,
     forecast,
-    late_stages,
+    misses_deadline,
     ordered,
     start_deadlines,
 )
-from core.rules.pipelines.submission import after_of, problems_of_pipeline
+from core.rules.pipelines.submission import after_of, directory_of, problems_of_pipeline
 from core.rules.submission import problems_of_sender
 
 HEARD_OF_PIPELINES: tuple[type[Message], ...] = (
@@ -72,8 +73,6 @@ class Plan(Struct, frozen=True):
     """The earliest deadline that would be accepted."""
     gpu_milli_seconds: int
     no_deadline: NoDeadline
-    shared: tuple[RegionName, ...]
-    """The regions that could hold all stages."""
 
     @property
     def due_at(self) -> Instant:
@@ -107,6 +106,8 @@ class PipelineRequests:
             names = tuple(stage.workload for stage in row.stages)
             return answered(PipelineAccepted(known, names, Instant(row.due_at), row.no_deadline))
         problems = problems_of_sender(message.submitter, message.key)
+        if message.key and submission_key(message.submitter, message.key) in state.image.workloads.keys:
+            problems += ("key: a workload that is no pipeline was submitted under it",)
         refusal = _refusal(state, spec, problems, now)
         if refusal is not None:
             return refused(*refusal)
@@ -137,7 +138,7 @@ class PipelineRequests:
                 spec.is_together,
                 plan.gpu_milli_seconds if plan.due_at else 0,
             ),
-            *(held_at_first(state, pipeline, names, specs, plan.shared) if spec.is_together else ()),
+            *(held_at_first(state, pipeline, names, specs) if spec.is_together else ()),
         )
         return answered(PipelineAccepted(pipeline, names, plan.due_at, plan.no_deadline), *events)
 
@@ -194,14 +195,25 @@ def _refusal(
     problems += problems_of_pipeline(spec, now)
     if problems:
         return Reason.INVALID, problems
-    for place, stage in enumerate(spec.stages):
-        found = against_tenant(state, stage.workload) or never_fits(state, stage.workload)
-        if found is not None:
-            return found[0], tuple(f"stages[{place}].{problem}" for problem in found[1])
-    if spec.is_together and not _shared(state, spec.stages):
+    against = _against_stages(state, spec.stages)
+    if against is not None:
+        return against
+    if spec.is_together and not _can_run_together(state, spec.stages):
         text = "stages: no region could hold all of them; write `together: false`, and each runs where it can"
         return Reason.INVALID, (text,)
     return too_many(state, spec.tenant, len(spec.stages))
+
+
+def _against_stages(state: QueueState, stages: Sequence[StageSpec]) -> Against | None:
+    """Return why stages are refused as workloads would be: the first reason, and all problems."""
+    found = [against_tenant(state, stage.workload) or never_fits(state, stage.workload) for stage in stages]
+    reasons = [one[0] for one in found if one is not None]
+    problems = tuple(
+        f"stages[{place}].{problem}"
+        for place, one in enumerate(found)
+        for problem in (one[1] if one is not None else ())
+    )
+    return (reasons[0], problems) if reasons else None
 
 
 def _plan(state: QueueState, spec: PipelineSpec, now: Instant) -> Plan:
@@ -220,14 +232,13 @@ def _plan(state: QueueState, spec: PipelineSpec, now: Instant) -> Plan:
         no_deadline = NoDeadline.INFEASIBLE
     elif asked and _is_over_budget(state, spec.tenant, gpu_milli_seconds, now):
         no_deadline = NoDeadline.OVER_BUDGET
-    shared = _shared(state, stages) if spec.is_together else ()
-    return Plan(stages, after, costs, asked, earliest, gpu_milli_seconds, no_deadline, shared)
+    return Plan(stages, after, costs, asked, earliest, min(gpu_milli_seconds, NUMBER_MAX), no_deadline)
 
 
-def _shared(state: QueueState, stages: Sequence[StageSpec]) -> tuple[RegionName, ...]:
-    """Return the regions that could hold all stages; where none of these is left, those that were given up, as for work without a pipeline."""
-    specs, regions = [stage.workload for stage in stages], tuple(state.regions)
-    return shared_regions(state, specs, regions) or shared_regions(state, specs, regions, with_abandoned=True)
+def _can_run_together(state: QueueState, stages: Sequence[StageSpec]) -> bool:
+    """Return whether some region could hold all stages, be it one that was given up and may be taken back."""
+    specs = [stage.workload for stage in stages]
+    return bool(shared_regions(state, specs, tuple(state.regions), with_abandoned=True))
 
 
 def _is_over_budget(state: QueueState, tenant: TenantName, more: int, now: Instant) -> bool:
@@ -257,27 +268,22 @@ def _submitted(
 
 def _stages(plan: Plan, names: Sequence[WorkloadId], now: Instant) -> tuple[SubmittedStage, ...]:
     costs, due_at = plan.costs, plan.due_at
-    start_by, is_late = [NO_DEADLINE] * len(names), [False] * len(names)
+    start_by, is_late = [NO_DEADLINE] * len(names), False
     if due_at:
         start_by = start_deadlines(costs.steps, costs.costs, costs.waits, due_at)
-        is_late = late_stages(costs.steps, costs.typical, costs.known, due_at, now)
+        is_late = misses_deadline(costs.steps, costs.typical, costs.known, due_at, now)
     return tuple(
         SubmittedStage(
             stage.name,
             names[place],
             plan.after[place],
             stage.begins,
-            _directory(stage),
+            directory_of(stage),
             start_by[place],
-            is_late[place],
+            is_late,
         )
         for place, stage in enumerate(plan.stages)
     )
-
-
-def _directory(stage: StageSpec) -> str:
-    program = stage.workload.jobs[0].program
-    return program.checkpoint_dir if program is not None else ""
 
 
 def _infeasible(spec: PipelineSpec, plan: Plan, now: Instant) -> str:

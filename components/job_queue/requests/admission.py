@@ -54,11 +54,17 @@ def too_many(state: QueueState, tenant: TenantName, more: int = 1) -> Against | 
     mine, most = counts.pending.get(tenant, 0), settings_of(tenants, tenant).pending_max
     problems = []
     if mine + more > most:
-        problems.append(f"tenant: {tenant} has {mine} pending workloads, and may have {most}")
+        problems.append(f"tenant: {tenant} has {mine} pending workloads{_and(more)}, and may have {most}")
     if counts.pending_in_all + more > tenants.ranking.pending_max:
         most = tenants.ranking.pending_max
-        problems.append(f"{counts.pending_in_all} workloads of all tenants are pending, and {most} may be")
+        problems.append(
+            f"{counts.pending_in_all} workloads of all tenants are pending{_and(more)}, and {most} may be"
+        )
     return (Reason.TOO_MANY, tuple(problems)) if problems else None
+
+
+def _and(more: int) -> str:
+    return f", {more} more would be with these" if more > 1 else ""
 
 
 def _unknown_tenant(tenant: TenantName, known: list[TenantName]) -> str:

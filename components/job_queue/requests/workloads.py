@@ -95,7 +95,10 @@ class UserRequests:
             known = workloads.keys.get(submission_key(message.submitter, message.key))
             if known is not None:
                 return answered(Submitted(known))
-        refusal = self.refusal(state, message.spec, problems_of_sender(message.submitter, message.key))
+        problems = problems_of_sender(message.submitter, message.key)
+        if state.image.pipelines.known_as(message.submitter, message.key) is not None:
+            problems += ("key: a pipeline was submitted under it",)
+        refusal = self.refusal(state, message.spec, problems)
         if refusal is not None:
             return refusal
         number = workloads.submitted + 1

@@ -12,6 +12,8 @@ class PipelineLooked(Note, frozen=True):
 
     pipeline: PipelineId
     again_at: Instant | None
+    is_done: bool = True
+    """False: the look led to other facts first, and is repeated after these, with the same cause."""
 
 
 class WindowTurned(Note, frozen=True):
@@ -28,7 +30,7 @@ class PipelineLooks:
     def __init__(self) -> None:
         self.due: Agenda[PipelineId] = Agenda()
         self.causes: dict[PipelineId, tuple[Cause, WorkloadId]] = {}
-        """The newest event of a stage since the last look; none: time has passed."""
+        """The first event of a stage since the last look; none: time has passed."""
         self.windows: Agenda[WorkloadId] = Agenda()
         """Stages that wait for windows alone, by the next time at which the window opens or closes."""
         self.open: dict[WorkloadId, None] = {}
@@ -41,7 +43,7 @@ class PipelineLooks:
     def look(self, pipeline: PipelineId, at: Instant, cause: Cause, workload: WorkloadId) -> None:
         """Have a pipeline looked at because of an event of a stage."""
         self.due.put(pipeline, at)
-        self.causes[pipeline] = cause, workload
+        self.causes.setdefault(pipeline, (cause, workload))
 
     def forget(self, pipeline: PipelineId) -> None:
         """Look at a pipeline no more."""

@@ -1,6 +1,6 @@
 """Stages in the order of the queue: which stages are in the order, and from when on the age of each counts.
 
-A stage is in the order once all stages that it waits for have completed and the window is open. Its age counts from a day (`age-cap`)
+A stage is in the order once all stages that it waits for have completed and the window is open; one that has run before, at any time. Its age counts from a day (`age-cap`)
 before its start deadline, if that is before its submission: so it has all the credit that waiting earns when it must start. A stage
 that would be late even if it started now counts by its submission: it can gain nothing, and would only delay others.
 """
@@ -25,9 +25,9 @@ def may_begin(image: GlobalImage, looks: PipelineLooks, workload: WorkloadId, *,
     is_ready = image.pipelines.is_ready(workload)
     if stage.begins is None:
         return is_ready
-    if not (is_ready and is_pending):
+    if stage.has_begun or not (is_ready and is_pending):
         looks.forget_window(workload)
-        return False
+        return is_ready and stage.has_begun
     if workload not in looks.windows:
         looks.windows.put(workload, Instant(0))
     return workload in looks.open

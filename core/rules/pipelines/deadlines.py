@@ -3,10 +3,10 @@ the earliest end of a pipeline.
 
     start_by(s) = D - c(s) - C_path(s),   C_path(s) = max over successors d of (w(d) + c(d) + C_path(d))
 
-A stage that begins in a window has the last opening that still meets D in place of w + c + C_path: forerunners are due at that
-opening, and have no gain from an earlier end.
+A stage that begins in a window has the last opening from which c + C_path still meets D in place of w + c + C_path: forerunners are
+due at that opening, and have no gain from an earlier end.
 
-Stages are numbered so that each comes after all forerunners. Pure: from costs and instants to instants.
+Stages are numbered so that each comes after all forerunners. Pure: from costs and instants to instants, within 1 and `NUMBER_MAX`.
 
 source    Cameo (NSDI'21), the start deadline of a message and its frontier, with workloads in place of messages
 """
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.nouns.limits import NUMBER_MAX
 from core.nouns.pipeline import DailyWindow
 
 LAXITY_PART = 100
@@ -27,6 +28,7 @@ class Step(Struct, frozen=True):
 
     after: tuple[int, ...] = ()
     begins: DailyWindow | None = None
+    """None: at any time, as after the first start."""
 
 
 class Known(Struct, frozen=True):
@@ -58,10 +60,10 @@ def start_deadlines(
     found = [due_at] * len(steps)
     for index in range(len(steps) - 1, -1, -1):
         step = steps[index]
-        start_by = Instant(ends_by[index] - costs[index])
-        needed_by = Instant(start_by - waits[index])
+        start_by = _within(ends_by[index] - costs[index])
+        needed_by = _within(start_by - waits[index])
         if step.begins is not None:
-            needed_by = step.begins.opened_at(needed_by)
+            needed_by = _within(step.begins.opened_at(start_by))
             start_by = Instant(min(start_by, needed_by + step.begins.lasts))
         found[index] = start_by
         for before in step.after:
@@ -77,10 +79,10 @@ def latest_starts(steps: Sequence[Step], typical: Sequence[Nanoseconds], due_at:
     ends_by = [due_at] * len(steps)
     found = [due_at] * len(steps)
     for index in range(len(steps) - 1, -1, -1):
-        last = Instant(ends_by[index] - typical[index])
+        last = _within(ends_by[index] - typical[index])
         window = steps[index].begins
         if window is not None:
-            last = Instant(min(last, window.opened_at(last) + window.lasts - 1))
+            last = _within(min(last, window.opened_at(last) + window.lasts - 1))
         found[index] = last
         for before in steps[index].after:
             ends_by[before] = min(ends_by[before], last)
@@ -104,28 +106,21 @@ def forecast(
         ready_at = max((now, *(found[before].ends_at for before in step.after)))
         if step.begins is not None:
             ready_at = step.begins.begins_from(ready_at)
-        starts_at = Instant(ready_at + waits[index])
-        found.append(Span(starts_at, Instant(starts_at + costs[index])))
+        starts_at = _within(ready_at + waits[index])
+        found.append(Span(starts_at, _within(starts_at + costs[index])))
     return found
 
 
-def late_stages(
+def misses_deadline(
     steps: Sequence[Step],
     typical: Sequence[Nanoseconds],
     known: Sequence[Known],
     due_at: Instant,
     now: Instant,
-) -> list[bool]:
-    """Return for each stage that has not started whether the deadline is missed, at the median and without any more waiting, even by the
-    earliest start.
-    """
+) -> bool:
+    """Return whether the deadline is missed, at the median, even if no stage waits any more: each stage that has not started is late then."""
     none = [Nanoseconds(0)] * len(steps)
-    latest = latest_starts(steps, typical, due_at)
-    soonest = forecast(steps, typical, none, known, now)
-    return [
-        not one.started_at and span.starts_at > last
-        for one, span, last in zip(known, soonest, latest, strict=True)
-    ]
+    return any(span.ends_at > due_at for span in forecast(steps, typical, none, known, now))
 
 
 def turns_late_at(
@@ -135,7 +130,9 @@ def turns_late_at(
     due_at: Instant,
     now: Instant,
 ) -> Instant | None:
-    """Return the first instant after now at which a stage that could start becomes late by waiting; None: there is no such instant."""
+    """Return the first instant after now at which the deadline is missed because a stage that could start still waits; None: none does, or
+    it is missed already.
+    """
     latest = latest_starts(steps, typical, due_at)
     ready = [
         last
@@ -178,3 +175,8 @@ def ordered(after: Sequence[Iterable[int]]) -> list[int] | None:
             before.discard(free)
         found.append(free)
     return found
+
+
+def _within(at: int) -> Instant:
+    """Return an instant that a fact can hold, and that differs from `NO_DEADLINE`."""
+    return Instant(min(max(1, at), NUMBER_MAX))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from core.nouns.instant import SECOND, Instant
-from core.nouns.limits import NAME_LENGTH_MAX, NUMBER_MAX, SPAN_MAX, STAGES_MAX
+from core.nouns.limits import NAME_LENGTH_MAX, NUMBER_MAX, PIPELINE_BYTES_MAX, SPAN_MAX, STAGES_MAX
 from core.nouns.pipeline import DAY, NO_DEADLINE, PipelineSpec, StageSpec, stage_variable
 from core.nouns.workload import Kind
 from core.rules.pipelines.deadlines import ordered
@@ -18,6 +18,11 @@ def problems_of_pipeline(spec: PipelineSpec, now: Instant) -> tuple[str, ...]:
     if len(spec.stages) > STAGES_MAX:
         found.append(f"stages: there are {len(spec.stages)}, and {STAGES_MAX} are the most")
         return tuple(found)
+    size = sum(len(text.encode()) for stage in spec.stages for text in _texts_of(stage))
+    if size > PIPELINE_BYTES_MAX:
+        found.append(
+            f"stages: names, `after` and checkpoint directories have {size} bytes in all, and {PIPELINE_BYTES_MAX} are the most"
+        )
     found += _problems_of_deadline(spec, now)
     names = [stage.name for stage in spec.stages]
     places = {name: names.index(name) for name in names}
@@ -50,6 +55,17 @@ def after_of(stages: Sequence[StageSpec]) -> list[tuple[int, ...]]:
         tuple(places[name] for name in dict.fromkeys(stage.after) if name in places and places[name] != place)
         for place, stage in enumerate(stages)
     ]
+
+
+def directory_of(stage: StageSpec) -> str:
+    """Return the checkpoint directory that the user named; empty: it is on the node."""
+    program = stage.workload.jobs[0].program if stage.workload.jobs else None
+    return program.checkpoint_dir if program is not None else ""
+
+
+def _texts_of(stage: StageSpec) -> tuple[str, ...]:
+    """Return the texts of a stage that facts and claims about other stages repeat."""
+    return stage.name, *stage.after, directory_of(stage)
 
 
 def _problems_of_deadline(spec: PipelineSpec, now: Instant) -> list[str]:

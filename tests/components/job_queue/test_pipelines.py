@@ -4,7 +4,10 @@ refused with the earliest that can be met) and C-16 (budgets of work under deadl
 
 from typing import Any
 
-from core.events.pipelines import PipelineEnded, PipelineSubmitted, StagesHeld, StagesReprioritised
+from msgspec.structs import replace
+
+from core.codec import encode
+from core.events.pipelines import PipelineEnded, PipelineSubmitted, StagesReprioritised
 from core.events.queue import WorkloadCancelled, WorkloadSubmitted
 from core.messages.base import Refused
 from core.messages.pipelines import (
@@ -17,15 +20,16 @@ from core.messages.pipelines import (
     SubmitPipeline,
     TestPipeline,
 )
-from core.messages.queue import CancelWorkload
+from core.messages.queue import CancelWorkload, SubmitWorkload
 from core.messages.tenants import ListTenants, SetDeadlineBudget, SetTenant, TenantAnswered, TenantsListed
 from core.nouns.ids import GLOBAL_LOG, PipelineId, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds
+from core.nouns.limits import FACT_BYTES_MAX, MESSAGE_BYTES_MAX, PIPELINE_BYTES_MAX, SPAN_MAX, STAGES_MAX
 from core.nouns.pipeline import Cause, DailyWindow, NoDeadline, OnLate, Outcome, PipelineSpec
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget, TenantSettings
-from core.nouns.workload import EndCause
-from tests.builders import EU, US, a_job, a_spec
+from core.nouns.workload import EndCause, Program
+from tests.builders import EU, US, a_job, a_spec, joined
 from tests.components.support.job_queue import (
     W1,
     W2,
@@ -34,8 +38,7 @@ from tests.components.support.job_queue import (
     a_job_queue,
     abstain,
     asked,
-    awarded,
-    declined,
+    ended,
     happens,
     shown,
     submit,
@@ -123,6 +126,56 @@ def test_pipeline_that_ends_late_says_by_how_much(start: Start) -> None:
     ends(machine, W1)
     (end,) = events(machine, PipelineEnded)
     assert (Outcome.LATE, 3 * HOUR) == (end.outcome, end.late_by)
+
+
+def test_key_of_a_workload_is_no_key_of_a_pipeline(start: Start) -> None:
+    """Nor the other way round: a job that got a deadline since is not submitted twice."""
+    machine = a_job_queue(start)
+    submit(machine, key="k")
+    refused = said_once(machine.hear(SubmitPipeline(a_chain(1, within=24), "ada", "k")), Refused)
+    assert ("key: a workload that is no pipeline was submitted under it",) == refused.problems
+    submit_pipeline(machine, a_chain(1, within=24), key="l")
+    refused = said_once(machine.hear(SubmitWorkload(a_spec(), "ada", "l")), Refused)
+    assert ("key: a pipeline was submitted under it",) == refused.problems
+
+
+def test_problems_of_all_stages_are_told(start: Start) -> None:
+    """At once, each with its stage."""
+    machine = a_job_queue(start)
+    wide = a_spec(a_job(1, 9))
+    spec = a_pipeline(a_stage("a", spec=wide), a_stage("b", "a"), a_stage("c", "b", spec=wide))
+    refused = said_once(machine.hear(SubmitPipeline(spec, "ada")), Refused)
+    assert Reason.NEVER_FITS == refused.reason
+    assert ["stages[0]", "stages[2]"] == [problem.split(".")[0] for problem in refused.problems]
+
+
+def test_as_many_stages_as_there_may_be(start: Start) -> None:
+    """256 in a chain, with names and directories as long as they may be in all: every fact about them fits the log."""
+    machine = a_job_queue(start, eu=joined(gpu_type="H100 (real)"))
+    names = [f"s{place}" for place in range(STAGES_MAX)]
+    each = (PIPELINE_BYTES_MAX - sum(2 * len(name) for name in names)) // STAGES_MAX
+    stages = []
+    for place, name in enumerate(names):
+        program = Program("true", checkpoint_dir="/" + "d" * (each - 1))
+        job = replace(a_job(), emulation=None, program=program)
+        workload = replace(a_spec(job, regions=(EU,)), expected=SPAN_MAX)
+        stages.append(a_stage(name, *names[max(0, place - 1) : place], expected=SPAN_MAX, spec=workload))
+    spec = a_pipeline(*stages, within=SPAN_MAX, on_late=OnLate.ACCEPT)
+    accepted = submit_pipeline(machine, spec)
+    assert NoDeadline.INFEASIBLE == accepted.no_deadline
+    assert max(len(encode(fact.event)) for fact in machine.logs[GLOBAL_LOG]) < FACT_BYTES_MAX
+    shown = pipeline_shown(machine)
+    assert len(encode(shown)) < MESSAGE_BYTES_MAX
+    starts(machine, W1)
+    ends(machine, W1)
+    said_once(machine.hear(CancelPipeline(P1)), PipelineCancelled)
+    machine.wake()
+    assert [PipelineEnded(P1, Outcome.CANCELLED)] == events(machine, PipelineEnded)
+    longer = replace(stages[0], name="s0000")
+    refused = said_once(
+        machine.hear(SubmitPipeline(replace(spec, stages=(longer, *stages[1:])), "ada")), Refused
+    )
+    assert any("names, `after` and checkpoint directories have" in problem for problem in refused.problems)
 
 
 # Failures and cancellations.
@@ -341,38 +394,6 @@ def test_budget_of_nothing_makes_urgency_buy_nothing(start: Start) -> None:
     assert [older, "w-2"] == [one.work.workload for one in machine.state.order.ranked()]
 
 
-# One region.
-
-
-def test_stages_follow_the_first_award(start: Start) -> None:
-    """From the award on, the other stage may run in that region alone."""
-    machine = a_job_queue(start)
-    anywhere = a_spec()
-    submit_pipeline(machine, a_pipeline(a_stage("a", spec=anywhere), a_stage("b", "a", spec=anywhere)))
-    starts(machine, W1)
-    assert [StagesHeld(P1, (W1, W2), EU)] == events(machine, StagesHeld)
-    ends(machine, W1)
-    assert {("w-2", "eu")} == set(asked(machine.wake())) or machine.state.auctions.open[W2].asked == (EU,)
-
-
-def test_declined_first_award_holds_nobody(start: Start) -> None:
-    """Nothing ran there: all may go elsewhere again."""
-    machine = a_job_queue(start)
-    anywhere = a_spec()
-    submit_pipeline(machine, a_pipeline(a_stage("a", spec=anywhere), a_stage("b", spec=anywhere)))
-    awarded(machine, EU, W1)
-    happens(machine, declined())
-    assert [StagesHeld(P1, (W1, W2), EU), StagesHeld(P1, (W1, W2))] == events(machine, StagesHeld)
-    assert () == machine.state.image.workloads.rows[W1].spec.regions
-
-
-def test_stages_are_awarded_only_where_all_fit(start: Start) -> None:
-    """The first could run anywhere, the second in eu alone."""
-    machine = a_job_queue(start)
-    submit_pipeline(machine, a_pipeline(a_stage("a", spec=a_spec()), a_stage("b", "a")))
-    assert {("w-1", "eu")} == set(asked(machine.wake()))
-
-
 # Windows.
 
 
@@ -392,6 +413,22 @@ def test_stage_begins_in_its_window_alone(start: Start) -> None:
     passes(machine, 1)
     passes(machine, seconds=2)
     assert "waits_for_window" == shown(machine).reason
+
+
+def test_stage_that_has_begun_waits_for_no_window_again(start: Start) -> None:
+    """It lost its node after the window had closed, and starts again at once; its start deadline is that of any stage."""
+    machine = a_job_queue(start)
+    window = DailyWindow(Nanoseconds((machine.now + HOUR) % DAY), Nanoseconds(HOUR))
+    submit_pipeline(machine, a_pipeline(a_stage("a", expected=2 * HOUR, begins=window), within=6 * HOUR))
+    assert [2] == start_by(machine), "when the window closes"
+    passes(machine, 1)
+    starts(machine, W1)
+    passes(machine, 1.5)
+    happens(machine, ended(EndCause.NODE_LOST))
+    assert "waits_for_window" != shown(machine).reason
+    assert [6 - 2.5 - 2] == start_by(machine)
+    starts(machine, W1, epoch=2)
+    assert ["RUNNING"] == phases(machine)
 
 
 # Lists.

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.nouns.limits import NUMBER_MAX, SPAN_MAX
 from core.nouns.pipeline import DAY, DailyWindow
 from core.rules.pipelines.deadlines import (
     Known,
@@ -13,7 +14,7 @@ from core.rules.pipelines.deadlines import (
     earliest_end,
     forecast,
     has_moved,
-    late_stages,
+    misses_deadline,
     ordered,
     start_deadlines,
     turns_late_at,
@@ -67,7 +68,9 @@ def test_forerunners_of_a_window_are_due_at_its_last_opening() -> None:
     tight = start_deadlines(steps, hours(1, 2), hours(0, 0), at(24 + 3.5))
     assert [1, 3] == hours_of(tight), "the opening at 2:00 of the second day would be too late"
     waits = start_deadlines(steps, hours(1, 2), hours(0, 0.5), at(24 + 4.25))
-    assert [1, 3] == hours_of(waits), "so it is with a wait of half an hour"
+    assert [24 + 1, 24 + 2.25] == hours_of(waits), (
+        "its own wait is not counted: it begins when the window opens"
+    )
 
 
 def test_window_may_be_used_until_it_closes_or_the_deadline_is_near() -> None:
@@ -106,17 +109,34 @@ def test_forecast_waits_for_the_window() -> None:
     assert (at(26), at(27)) == (spans[1].starts_at, spans[1].ends_at)
 
 
-def test_stage_is_late_when_even_a_start_now_would_be() -> None:
+def test_deadline_is_missed_when_even_a_start_now_would_be_late() -> None:
     """At the median: to the nanosecond."""
     known = [Known(), Known(), Known()]
-    assert [False] * 3 == late_stages(CHAIN, hours(1, 2, 3), known, at(6), at(0))
-    assert [True] * 3 == late_stages(CHAIN, hours(1, 2, 3), known, at(6), Instant(at(0) + 1))
+    assert not misses_deadline(CHAIN, hours(1, 2, 3), known, at(6), at(0))
+    assert misses_deadline(CHAIN, hours(1, 2, 3), known, at(6), Instant(at(0) + 1))
 
 
-def test_slower_side_alone_is_late() -> None:
-    """Of a diamond; what both wait for, and what waits for both, are late with it."""
+def test_deadline_is_missed_by_the_slower_side() -> None:
+    """Of a diamond, whether that waits or runs; then no other stage can help."""
     known = [Known(at(0), at(1)), Known(), Known(), Known()]
-    assert [False, False, True, True] == late_stages(DIAMOND, hours(1, 2, 5, 1), known, at(6.5), at(1))
+    assert not misses_deadline(DIAMOND, hours(1, 2, 5, 1), known, at(7), at(1))
+    assert misses_deadline(DIAMOND, hours(1, 2, 5, 1), known, at(6.5), at(1))
+    running = [Known(at(0), at(1)), Known(), Known(at(2), at(7)), Known()]
+    assert misses_deadline(DIAMOND, hours(1, 2, 5, 1), running, at(7.5), at(3))
+    assert not misses_deadline(DIAMOND, hours(1, 2, 5, 1), running, at(8), at(3))
+
+
+def test_numbers_stay_within_what_facts_hold() -> None:
+    """256 stages of a hundred years each end after the last instant, and should have started before the first."""
+    chain = [Step((place - 1,) if place else ()) for place in range(256)]
+    costs = [SPAN_MAX] * 256
+    found = start_deadlines(chain, costs, costs, at(24))
+    assert {Instant(1)} == set(found)
+    spans = forecast(chain, costs, costs, [Known()] * 256, at(0))
+    assert NUMBER_MAX == spans[-1].ends_at == earliest_end(chain, costs, at(0))
+    windows = [Step(one.after, AT_TWO) for one in chain]
+    assert NUMBER_MAX >= forecast(windows, costs, costs, [Known()] * 256, at(0))[-1].ends_at
+    assert min(start_deadlines(windows, costs, costs, at(24))) >= 1
 
 
 def test_when_a_stage_turns_late() -> None:
@@ -198,11 +218,16 @@ def test_stages_that_start_by_their_deadlines_meet_it(
 def test_what_can_be_met_is_not_late(
     drawn: tuple[list[Step], list[Nanoseconds], list[Nanoseconds]], ahead: int
 ) -> None:
-    """No stage is late if the earliest end meets the deadline; some is if it does not."""
+    """None is if the earliest end meets the deadline, and as long as none waits beyond `turns_late_at`."""
     steps, costs, _ = drawn
     due_at, known = Instant(at(0) + ahead), [Known()] * len(steps)
     is_met = earliest_end(steps, costs, at(0)) <= due_at
-    assert is_met == (not any(late_stages(steps, costs, known, due_at, at(0))))
+    assert is_met == (not misses_deadline(steps, costs, known, due_at, at(0)))
+    turns_at = turns_late_at(steps, costs, known, due_at, at(0))
+    if is_met:
+        assert turns_at is not None
+        assert not misses_deadline(steps, costs, known, due_at, Instant(turns_at - 1))
+        assert misses_deadline(steps, costs, known, due_at, turns_at)
 
 
 @PROPERTY
