@@ -55,7 +55,7 @@ def fit_together(
         return True
     has = {node_type: rows[node_type].total_of(resource) for mine in types for node_type in sorted(mine)}
     if sum(wanted) <= min(has.values()):
-        return True  # Any one of these types has enough for all.
+        return True  # Each of these types has enough for all.
     return all(
         sum(amount for amount, mine in zip(wanted, types, strict=True) if mine <= where)
         <= sum(has[node_type] for node_type in sorted(where))

@@ -349,7 +349,7 @@ async def test_list_in_pages(place: Place) -> None:
     half = await half_plane(place)
     text = "name: p\nemulate: {work: 1m}\nresources: {gpus: H100:1}\nstages: [{name: a}, {name: b}]\n"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("components.job_queue.pipelines.queries.LISTED_MAX", 2)
+        patch.setattr("components.job_queue.pipelines.queries.PIPELINES_LISTED_MAX", 2)
         for within in ("", "within: 9h\n", "within: 7h\n", "", "within: 8h\n"):
             await submission.pipeline_submitted(half.bus, job_of(f"{text}{within}"), f"{place.loop.now_ns()}")
             await place.moment()

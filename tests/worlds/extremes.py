@@ -246,7 +246,11 @@ def pipelines(draw: st.DrawFn) -> PipelineSpec:
     return PipelineSpec("p", tuple(stages), deadline, within, on_late, is_together)
 
 
+def well_formed() -> st.SearchStrategy[WorkloadSpec]:
+    """Draw a workload that no submission refuses for itself alone."""
+    return workloads().filter(lambda spec: not problems_of(spec))
+
+
 def mostly_accepted() -> st.SearchStrategy[WorkloadSpec]:
     """Draw a workload, three of four well formed: what is not is refused at once."""
-    well_formed = workloads().filter(lambda spec: not problems_of(spec))
-    return st.integers(0, 3).flatmap(lambda number: workloads() if number == 3 else well_formed)
+    return st.integers(0, 3).flatmap(lambda number: workloads() if number == 3 else well_formed())

@@ -260,7 +260,7 @@ def _is_large(change: int, whole: int) -> bool:
 
 
 def _supply_moved(known: DataBasis, now: DataBasis) -> bool:
-    """Return whether the open GPUs of any region changed by enough."""
+    """Return whether the open GPUs of a region changed by enough."""
     before, since = ({(region, name): milli for region, name, milli in one.supply} for one in (known, now))
     change: Counter[RegionName] = Counter()
     whole: Counter[RegionName] = Counter()

@@ -28,7 +28,7 @@ class Step(Struct, frozen=True):
 
     after: tuple[int, ...] = ()
     begins: DailyWindow | None = None
-    """None: at any time, as after the first start."""
+    """None: there is no window, or the stage has begun."""
 
 
 class Known(Struct, frozen=True):
@@ -72,7 +72,7 @@ def start_deadlines(
 
 
 def latest_starts(steps: Sequence[Step], typical: Sequence[Nanoseconds], due_at: Instant) -> list[Instant]:
-    """Return the last instant at which each stage can start so that the deadline is met, without any waiting from there on.
+    """Return the last instant at which each stage can start so that the deadline is met without waiting from there on.
 
     typical   run time of each stage
     """
@@ -118,7 +118,7 @@ def misses_deadline(
     due_at: Instant,
     now: Instant,
 ) -> bool:
-    """Return whether the deadline is missed, at the median, even if no stage waits any more: each stage that has not started is late then."""
+    """Return whether the deadline is missed, at the median, even without more waiting: each stage that has not started is late then."""
     none = [Nanoseconds(0)] * len(steps)
     return any(span.ends_at > due_at for span in forecast(steps, typical, none, known, now))
 

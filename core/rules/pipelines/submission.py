@@ -11,7 +11,7 @@ from core.rules.submission import problems_of, problems_of_name
 
 
 def problems_of_pipeline(spec: PipelineSpec, now: Instant) -> tuple[str, ...]:
-    """Return the problems of a pipeline, in any region, as of a submission now; empty: well formed."""
+    """Return the problems of a pipeline, wherever it runs, as of a submission now; empty: well formed."""
     found = list(problems_of_name(spec.name))
     if not spec.stages:
         found.append("stages: there must be one at least")

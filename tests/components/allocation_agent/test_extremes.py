@@ -34,7 +34,7 @@ from tests.builders import EU, EU_LOG, NODE, a_claim, a_job, a_spread, attempt, 
 from tests.components.allocation_agent.test_bids_and_claims import A0
 from tests.components.support.machine import Machine
 from tests.core.properties import PROPERTY
-from tests.worlds.extremes import workloads
+from tests.worlds.extremes import well_formed
 
 Start = Callable[..., Machine[Any]]
 LARGEST = Amount(NODE_GPU_MILLI_MAX, NODE_CPU_MILLI_MAX, NODE_BYTES_MAX)
@@ -86,7 +86,7 @@ def assert_answered(decision: Decision, *kinds: type) -> None:
 
 @pytest.mark.parametrize("rules", RULES)
 @settings(PROPERTY, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(workloads(), min_size=1, max_size=4), st.booleans(), st.booleans())
+@given(st.lists(well_formed(), min_size=1, max_size=4), st.booleans(), st.booleans())
 def test_agent_answers_whatever_it_is_asked(
     start: Start,
     rules: str,

@@ -171,7 +171,7 @@ def test_as_many_stages_as_there_may_be(start: Start) -> None:
     said_once(machine.hear(CancelPipeline(P1)), PipelineCancelled)
     machine.wake()
     assert [PipelineEnded(P1, Outcome.CANCELLED)] == events(machine, PipelineEnded)
-    longer = replace(stages[0], name="s0000")
+    longer = replace(stages[0], name="s" * 300)
     refused = said_once(
         machine.hear(SubmitPipeline(replace(spec, stages=(longer, *stages[1:])), "ada")), Refused
     )
