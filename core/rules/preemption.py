@@ -37,7 +37,7 @@ def pledges_of(capacity: Capacity, victims: Iterable[AttemptKey], now: Instant, 
 
 
 def promises_over(image: RegionImage, key: AttemptKey) -> AttemptKey | None:
-    """Return the promise that waits for the end of an attempt; None: there is none."""
+    """Return the promise that waits for the end of an attempt, if any."""
     for workload, epochs in image.capacity.promises.items():
         for epoch, claim in epochs.items():
             if key in claim.victims:

@@ -28,7 +28,7 @@ class Step(Struct, frozen=True):
 
     after: tuple[int, ...] = ()
     begins: DailyWindow | None = None
-    """None: there is no window, or the stage has begun."""
+    """Unset without a window, and once the stage has begun."""
 
 
 class Known(Struct, frozen=True):
@@ -130,9 +130,7 @@ def turns_late_at(
     due_at: Instant,
     now: Instant,
 ) -> Instant | None:
-    """Return the first instant after now at which the deadline is missed because a stage that could start still waits; None: none does, or
-    it is missed already.
-    """
+    """Return the first instant after now at which the deadline is missed because a stage that could start still waits, if there is one."""
     latest = latest_starts(steps, typical, due_at)
     ready = [
         last
