@@ -22,6 +22,7 @@ from core.messages import (
     copies,
     data,
     dispatch,
+    functions,
     logs,
     moves,
     nodes,
@@ -84,6 +85,16 @@ DISPATCH = Route("dispatch")
 """Every host hears here in which order it is to decide messages."""
 DISPATCH_OF = Route("dispatch", ("process",))
 """One host is asked what waits in its mailbox."""
+FUNCTION_ROUTER = Route("function_router", ("region", "router"))
+FUNCTION_SERVER = Route("function_server", ("region", "server"))
+FUNCTION_SERVERS = Route("function_servers", ("region",))
+"""Every function server of a region."""
+CREWS = {"agent": CREW, "worker": CREW, "function_server": FUNCTION_SERVERS}
+"""Where all of a region with one noun hear together, beside the address that each has alone."""
+FUNCTION_CALLER = Route("function_caller", ("tenant", "caller"))
+"""Who calls functions: a program outside the plane."""
+FUNCTIONS = Route("functions")
+"""Routers say here that they live: whoever calls functions listens."""
 ALARM = Route("alarm")
 """Violations, for operators' alarms."""
 LOG = Route("log", ("log",))
@@ -199,6 +210,17 @@ ROUTES: dict[type[Message], Route] = {
     dispatch.ShowDispatchSettings: QUEUE,
     dispatch.DispatchTold: DISPATCH,
     dispatch.ShowDispatch: DISPATCH_OF,
+    functions.CallFunction: FUNCTION_ROUTER,
+    functions.ShowFunctions: FUNCTION_ROUTER,
+    functions.ServerReport: FUNCTION_ROUTER,
+    functions.RunCalls: FUNCTION_SERVER,
+    functions.CodeSent: FUNCTION_SERVER,
+    functions.AskCalls: FUNCTION_SERVERS,
+    functions.CallsRefused: FUNCTION_CALLER,
+    functions.CallsAnswered: FUNCTION_CALLER,
+    functions.CodeWanted: FUNCTION_CALLER,
+    functions.CallsKnown: FUNCTION_CALLER,
+    functions.RouterHere: FUNCTIONS,
     sharing.SetPolicy: QUEUE,
     sharing.SetShares: QUEUE,
     planning.ShowConcern: PLANNER,
@@ -317,6 +339,12 @@ def subjects_of_tenant(fleet: str, tenant: str) -> tuple[str, ...]:
         scope = ("*",) * len(route.scope)
         found.append(".".join((fleet, route.noun, *scope, _tenants_verb(kind, tenant))))
     return tuple(found)
+
+
+def heard_of_functions(fleet: str, tenant: str) -> tuple[str, ...]:
+    """Return what callers of a tenant's functions hear, as patterns for the server's permissions; of an empty tenant, those of all."""
+    callers = f"{fleet}.{FUNCTION_CALLER.noun}.{tenant or '*'}.*.*"
+    return callers, pattern_of(fleet, Address(FUNCTIONS.noun))
 
 
 def inbox_of_tenant(tenant: str) -> str:

@@ -3,6 +3,8 @@
 from components.allocation_agent.component import AllocationAgent
 from components.auditor.component import Auditor
 from components.data_service import DataService
+from components.function_router.component import FunctionRouter
+from components.function_server.component import FunctionServer
 from components.job_queue.component import JobQueue
 from components.placement_store.component import PlacementStore
 from components.planner.component import Planner
@@ -18,6 +20,8 @@ COMPONENTS = (
     AllocationAgent,
     Worker,
     DataService,
+    FunctionServer,
+    FunctionRouter,
     Planner,
     Auditor,
 )
@@ -28,6 +32,8 @@ __all__ = [
     "AllocationAgent",
     "Auditor",
     "DataService",
+    "FunctionRouter",
+    "FunctionServer",
     "JobQueue",
     "PlacementStore",
     "Planner",

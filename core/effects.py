@@ -5,7 +5,8 @@ from msgspec import Struct
 from core.component import Effect
 from core.messages.auditor import FoundViolation
 from core.messages.workers import PrepareTasks
-from core.nouns.ids import DatasetName, RegionName, ShareKey
+from core.nouns.function import FunctionSpec
+from core.nouns.ids import DatasetName, FunctionId, RegionName, ShareKey
 
 
 class Solve(Effect, frozen=True):
@@ -135,3 +136,36 @@ class DropData(Effect, frozen=True):
     """Delete a dataset in this region. Comes back as `DataDropped`, also if there is none."""
 
     dataset: DatasetName
+
+
+class ReadBook(Effect, frozen=True):
+    """Look at what functions may use on this machine. Comes back as `BookRead`, now and whenever that changes."""
+
+
+class StartExecutor(Effect, frozen=True):
+    """Start an executor, and bring it to the top level. Comes back as `ExecutorChanged` at each level."""
+
+    executor: int
+    """Counts the executors of one life of the server, from 1 on."""
+    function: FunctionSpec
+
+
+class GiveCalls(Effect, frozen=True):
+    """Have an executor run calls, one after the other, after those that it has. Comes back as `CallsEnded`."""
+
+    executor: int
+    calls: tuple[tuple[int, bytes], ...]
+    """Ticket and arguments of each; tickets count the calls of one life of the server."""
+
+
+class EndExecutor(Effect, frozen=True):
+    """End an executor at once; calls that it has are lost, and not told. Comes back as `ExecutorChanged`."""
+
+    executor: int
+
+
+class KeepCode(Effect, frozen=True):
+    """Keep the pickled code of a function where executors load it. Comes back as `CodeKept`."""
+
+    function: FunctionId
+    code: bytes

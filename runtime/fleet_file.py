@@ -16,7 +16,7 @@ known is refused by its name.
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import yaml
@@ -28,7 +28,7 @@ from core.nouns.ids import RegionName, WorkerName
 from core.nouns.limits import NAME_LENGTH_MAX, WORKER_NODES_MAX
 from core.nouns.quantities import MILLI, Amount
 from runtime.tasks.slots import CPU_SLOTS, find_devices, inventory_of_this_machine
-from runtime.wiring import DataPlan, Plan, RegionPlan
+from runtime.wiring import DataPlan, FunctionsPlan, Plan, RegionPlan
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=NAME_LENGTH_MAX)]
 """Part of subjects and of file names."""
@@ -54,6 +54,14 @@ class DataSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """An absolute path, for processes of the region run in directories of their own: each dataset is a file or a directory in it."""
     copy: str = ""
     """A command with `{source}`, `{target}` and `{rate}` (bytes a second); empty: Mizzen copies by itself."""
+
+
+class FunctionsSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a region runs functions."""
+
+    routers: Annotated[int, Meta(ge=1, le=16)] = 1
+    policy: Literal["mws", "jsq", "hash", "mws_published"] = "mws"
+    """By which calls are sent to servers (docs/functions.md)."""
 
 
 class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +96,8 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     data: DataSpec | bool = False
     """True: its datasets are emulated. Without any data nothing can be copied to the region or from it."""
+    functions: FunctionsSpec | bool = False
+    """True: its workers run functions beside tasks, and one router sends them calls."""
 
     def problem(self) -> str:
         """What its type cannot say is wrong; empty when nothing is."""
@@ -181,7 +191,7 @@ def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
         )
         inventories.append(Inventory(WorkerName(f"w{number}"), (group, *_cpu_nodes(spec, number, group))))
         first += count
-    return RegionPlan(region, tuple(inventories), spec.agents, _data(spec))
+    return RegionPlan(region, tuple(inventories), spec.agents, _data(spec), _functions(spec))
 
 
 def _cpu_nodes(spec: RegionSpec, worker: int, beside: NodeGroup) -> tuple[NodeGroup, ...]:
@@ -214,7 +224,7 @@ def _region(name: RegionName, spec: RegionSpec) -> RegionPlan:
             power_domain=_power_domain(spec, 0),
             pool=spec.pool,
         )
-        return RegionPlan(name, (inventory,), spec.agents, _data(spec))
+        return RegionPlan(name, (inventory,), spec.agents, _data(spec), _functions(spec))
     return emulated_region(name, spec)
 
 
@@ -222,6 +232,12 @@ def _data(spec: RegionSpec) -> DataPlan | None:
     if isinstance(spec.data, DataSpec):
         return DataPlan(spec.data.directory, spec.data.copy)
     return DataPlan() if spec.data else None
+
+
+def _functions(spec: RegionSpec) -> FunctionsPlan | None:
+    if isinstance(spec.functions, FunctionsSpec):
+        return FunctionsPlan(spec.functions.routers, spec.functions.policy)
+    return FunctionsPlan() if spec.functions else None
 
 
 def _problems_of_data(data: DataSpec) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 import structlog
 
-from bus.catalogue import DISPATCH, KEEPER, STATUS, own_costs
+from bus.catalogue import CREWS, DISPATCH, KEEPER, STATUS, own_costs
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import Component, Decision, ImageAdopted, Images, Refollowing, RowKeeper, State
@@ -262,8 +262,8 @@ class Host(Generic[State]):
         # 2. From here on messages are heard.
         component = self.component
         await self.bus.listen(Address(component.noun, component.scope), self.hear)
-        if component.noun in ("agent", "worker"):
-            await self.bus.listen(Address("crew", component.scope[:1]), self.hear)
+        if component.noun in CREWS:
+            await self.bus.listen(Address(CREWS[component.noun].noun, component.scope[:1]), self.hear)
         if UnitStatus in self._hears:
             await self.bus.listen(Address(STATUS.noun), self.hear)
         hear = partial(hear_of_dispatch, self.mailbox, self.bus)

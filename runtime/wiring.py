@@ -14,6 +14,8 @@ from components import (
     AllocationAgent,
     Auditor,
     DataService,
+    FunctionRouter,
+    FunctionServer,
     JobQueue,
     PlacementStore,
     Planner,
@@ -54,6 +56,18 @@ class DataPlan(Struct, frozen=True):
     """The command that copies, with `{source}`, `{target}` and `{rate}`; empty: Mizzen's own."""
 
 
+class FunctionsPlan(Struct, frozen=True):
+    """How a region runs functions."""
+
+    routers: int = 1
+    policy: str = "mws"
+    """One of core/routing/."""
+
+    def router_names(self) -> tuple[str, ...]:
+        """All routers of the region."""
+        return tuple(f"r{number}" for number in range(self.routers))
+
+
 class RegionPlan(Struct, frozen=True):
     """One region of a fleet."""
 
@@ -63,6 +77,8 @@ class RegionPlan(Struct, frozen=True):
     agents: int = 2
     data: DataPlan | None = None
     """None: the region has no data service."""
+    functions: FunctionsPlan | None = None
+    """None: the region runs no functions."""
 
 
 class Plan(Struct, frozen=True):
@@ -82,6 +98,13 @@ class Plan(Struct, frozen=True):
     def data_services(self) -> tuple[RegionName, ...]:
         """All regions with a data service."""
         return tuple(plan.region for plan in self.regions if plan.data is not None)
+
+    def functions(self, region: RegionName) -> FunctionsPlan:
+        """How one region runs functions. Raises KeyError."""
+        for plan in self.regions:
+            if plan.region == region and plan.functions is not None:
+                return plan.functions
+        raise KeyError(f"the plan has no functions in region {region}")
 
     def inventory(self, region: RegionName, worker: str) -> Inventory:
         """What one worker serves."""
@@ -115,6 +138,8 @@ def bus_name_of(unit: Unit) -> str:
         "task_control": "control",
         "allocation_agent": "agent",
         "data_service": "data",
+        "function_router": "router",
+        "function_server": "functions",
     }
     if unit.role == "reader":
         return f"reader.{unit.member}"
@@ -138,6 +163,15 @@ ROLES: dict[str, Build | None] = {
     "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
     "data_service": lambda _, unit: DataService(unit.region),
+    "function_server": lambda plan, unit: FunctionServer(
+        unit.region, unit.member, plan.functions(unit.region).router_names()
+    ),
+    "function_router": lambda plan, unit: FunctionRouter(
+        unit.region,
+        unit.member,
+        plan.functions(unit.region).router_names(),
+        plan.functions(unit.region).policy,
+    ),
     "planner": lambda plan, _: Planner(plan.region_names()),
     "auditor": lambda plan, _: Auditor(plan.region_names(), tuple(unit.name for unit in units_of(plan))),
     "reader": None,
@@ -158,6 +192,9 @@ def units_of(plan: Plan) -> list[Unit]:
         units.extend(Unit("worker", name, inventory.worker) for inventory in region.inventories)
         if region.data is not None:
             units.append(Unit("data_service", name))
+        if region.functions is not None:
+            units.extend(Unit("function_server", name, inventory.worker) for inventory in region.inventories)
+            units.extend(Unit("function_router", name, one) for one in region.functions.router_names())
     if plan.has_planner:
         units.append(Unit("planner"))
     units.append(Unit("auditor"))

@@ -25,6 +25,7 @@ from core.messages import (
     copies,
     data,
     dispatch,
+    functions,
     logs,
     moves,
     nodes,
@@ -137,6 +138,18 @@ def _request_size(message: Any) -> int:
     """A request that wants a prospect is many searches: it is told apart from the widest gang without."""
     request = message if isinstance(message, broker.SolicitBid) else message.request
     return _tasks_of(request) << 20 if request.wants_prospect else _tasks_of(request)
+
+
+def _calls_size(message: Any) -> int:
+    return len(message.calls)
+
+
+def _runs_size(message: Any) -> int:
+    return len(message.runs)
+
+
+def _ended_size(message: Any) -> int:
+    return len(message.ended)
 
 
 def _report_look(message: Any) -> Nanoseconds:
@@ -359,6 +372,27 @@ _OF_PEOPLE: dict[type[Message], Traits] = {
         )
     },
 }
+_OF_FUNCTIONS: dict[type[Message], Traits] = {
+    functions.CallFunction: Traits(
+        INTERACTIVE,
+        attrgetter("caller"),
+        _calls_size,
+        leads_to=(functions.RunCalls,),
+        retries=(functions.CallsRefused,),
+    ),
+    functions.RunCalls: Traits(
+        INTERACTIVE, attrgetter("router"), _runs_size, retries=(functions.CallsAnswered, functions.CodeWanted)
+    ),
+    functions.ServerReport: Traits(INTERACTIVE, attrgetter("server"), _ended_size),
+    functions.CallsAnswered: Traits(INTERACTIVE),
+    functions.CallsRefused: Traits(INTERACTIVE),
+    functions.CallsKnown: Traits(INTERACTIVE),
+    functions.AskCalls: Traits(INTERACTIVE),
+    functions.CodeWanted: Traits(INTERACTIVE),
+    functions.CodeSent: Traits(INTERACTIVE),
+    functions.RouterHere: Traits(REPORT),
+    functions.ShowFunctions: Traits(QUERY, _query),
+}
 _OF_SOLVERS: dict[type[Message], Traits] = {
     prices.SetPrices: Traits(BULK),
     copies.SetDataPlan: Traits(BULK),
@@ -374,6 +408,7 @@ TRAITS: dict[type[Message], Traits] = {
     **_ACKNOWLEDGED_AND_STOPPED,
     **_REPORTED,
     **_OF_PEOPLE,
+    **_OF_FUNCTIONS,
     **_OF_SOLVERS,
     **{kind: ANSWER for kind in MESSAGES if issubclass(kind, Answer)},
 }

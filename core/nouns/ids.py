@@ -8,6 +8,9 @@ WorkloadId = NewType("WorkloadId", str)
 PipelineId = NewType("PipelineId", str)
 """A pipeline: `p-<number>`, numbered by the queue in the order of submission and never reused."""
 
+FunctionId = NewType("FunctionId", str)
+"""A function: `tenant/name/digest`. Names of functions have no slash."""
+
 ClaimId = NewType("ClaimId", str)
 """A claim: drawn by the agent that makes it from its own name, the workload, the epoch and the try."""
 

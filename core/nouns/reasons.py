@@ -94,6 +94,11 @@ class Reason(StrEnum):
     UNKNOWN_RULE = "unknown_rule"
     BAD_RULE_SET = "bad_rule_set"
     RULE_FAILED = "rule_failed"
+    # Calls of functions.
+    ROUTER_FULL = "router_full"
+    OTHER_ROUTER = "other_router"
+    NO_FUNCTION_SERVER = "no_function_server"
+
     # A keeper's own state.
     LOG_FULL = "log_full"
     CLOCK_UNCERTAIN = "clock_uncertain"
@@ -183,6 +188,9 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNKNOWN_RULE: "There is no placement rule of this name.",
     Reason.BAD_RULE_SET: "These placement rules cannot be used together; every problem is listed.",
     Reason.RULE_FAILED: "A placement rule failed on this request; nothing was placed, and other requests are not affected.",
+    Reason.ROUTER_FULL: "The router of functions holds as many calls as it may; they are said again in a second.",
+    Reason.OTHER_ROUTER: "The call may be begun once only, and was for an earlier life of the router.",
+    Reason.NO_FUNCTION_SERVER: "No function server of the region has capacity for it; `mizzen functions serve` gives functions some.",
     Reason.LOG_FULL: "The log's disk is full; nothing new is accepted until it has free space.",
     Reason.CLOCK_UNCERTAIN: "The clock of the log's machine is far from the log's time; nothing new is accepted until an operator has looked (`mizzen plane`).",
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.messages.data import ListDatasets
+from core.messages.functions import AskCalls, CallFunction, CodeSent, ShowFunctions
 from core.messages.moves import MoveWorkload
 from core.messages.output import FindOutput, ReadOutput
 from core.messages.pipelines import (
@@ -56,6 +57,8 @@ ABOUT_PIPELINE: tuple[type[Message], ...] = (ShowPipeline, CancelPipeline)
 """Messages that name one pipeline in their field `pipeline`."""
 ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission, SubmitPipeline, TestPipeline)
 """Messages with a `spec`, which names the tenant to be charged."""
+OF_FUNCTIONS: tuple[type[Message], ...] = (CallFunction, AskCalls, CodeSent)
+"""Messages of callers of functions, which name their tenant in the field `tenant`."""
 OF_ALL: tuple[type[Message], ...] = (
     ListWorkloads,
     ListTenants,
@@ -63,9 +66,12 @@ OF_ALL: tuple[type[Message], ...] = (
     ListStarts,
     ListDatasets,
     ListPipelines,
+    ShowFunctions,
 )
 """Messages that name no workload. The answer is limited to permitted rows: the sender's own workloads, but all tenants and data."""
-TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ABOUT_PIPELINE, *ON_ACCOUNT, *OF_ALL))
+TENANTS_MAY: frozenset[type[Message]] = frozenset(
+    (*ABOUT_ONE, *ABOUT_PIPELINE, *ON_ACCOUNT, *OF_FUNCTIONS, *OF_ALL)
+)
 """All messages that a tenant's credentials allow."""
 
 TenantOf = Callable[[str], str | None]
@@ -104,6 +110,8 @@ def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> 
         return None
     if type(message) in ON_ACCOUNT:
         return _against_account(tenant, sender, message)
+    if type(message) in OF_FUNCTIONS:
+        return None if owns(tenant, getattr(message, "tenant", "")) else (Reason.NOT_YOURS, ())
     account = tenant_of(_named_by(message))
     if account is None or owns(tenant, account):
         return None

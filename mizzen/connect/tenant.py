@@ -1,6 +1,6 @@
 """A tenant's credentials: who connects with them is that tenant to the plane, and nobody else."""
 
-from bus.catalogue import inbox_of_tenant, subjects_of_tenant
+from bus.catalogue import heard_of_functions, inbox_of_tenant, subjects_of_tenant
 from bus.errors import BadSubject
 from bus.server_users import Allowed, Permissions, ServerUser
 from mizzen.connect.credentials import Stranger
@@ -16,5 +16,7 @@ def stranger_of(fleet: str, tenant: str) -> Stranger:
         raise CommandError(str(error), MISUSED) from error
     inbox = inbox_of_tenant(tenant)
     echo = f"{inbox}.>"
-    may = Permissions(publish=Allowed((*said, echo)), subscribe=Allowed((echo,)))
+    may = Permissions(
+        publish=Allowed((*said, echo)), subscribe=Allowed((echo, *heard_of_functions(fleet, tenant)))
+    )
     return Stranger(ServerUser(f"{TENANT_USER}{tenant}", "", may), inbox)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from bus.catalogue import (
     ALARM,
-    CREW,
+    CREWS,
     DISPATCH,
     KEEPER,
     LOG,
@@ -34,6 +34,7 @@ from core.messages import (
     copies,
     data,
     dispatch,
+    functions,
     logs,
     moves,
     nodes,
@@ -131,6 +132,18 @@ SAYS: Mapping[str, Types] = {
         store.SubmitClaim,
     ),
     "worker": (workers.NodesChecked, workers.WorkerBeat, workers.WorkerInventory, workers.WorkerReport),
+    "function_router": (
+        functions.CallsAnswered,
+        functions.CallsRefused,
+        functions.RouterHere,
+        functions.RunCalls,
+    ),
+    "function_server": (
+        functions.CallsAnswered,
+        functions.CallsKnown,
+        functions.CodeWanted,
+        functions.ServerReport,
+    ),
     "data_service": (copies.ReportCopy, copies.ReportDrop, copies.ReportHash),
     "planner": (prices.SetPrices, sharing.SetShares, copies.SetDataPlan, pools.SetPoolsPlan),
     "auditor": (auditor.ViolationsFound,),
@@ -156,6 +169,10 @@ OPERATORS_SAY: Types = (
     dispatch.SetDispatch,
     dispatch.ShowDispatch,
     dispatch.ShowDispatchSettings,
+    functions.AskCalls,
+    functions.CallFunction,
+    functions.CodeSent,
+    functions.ShowFunctions,
     logs.AcceptClock,
     logs.FetchImage,
     logs.ReadAbout,
@@ -233,8 +250,8 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
         Address(DISPATCH.noun),
         Address(DISPATCH.noun, (component.name,)),
     ]
-    if unit.role in ("allocation_agent", "worker"):
-        hears.append(Address(CREW.noun, (unit.region,)))
+    if component.noun in CREWS:
+        hears.append(Address(CREWS[component.noun].noun, (unit.region,)))
     if unit.role == "worker":
         hears += [Address(OUTPUT.noun, (unit.region,)), Address(OUTPUT.noun, (unit.region, unit.member))]
     if units.UnitStatus in component.hears:

@@ -15,6 +15,7 @@ from core.codec import Parcel
 from core.dispatch.context import Context
 from core.messages.auditor import AcknowledgeViolations, ShowAudit
 from core.messages.base import Answer, Message, Refused
+from core.messages.functions import CodeSent, ShowFunctions
 from core.messages.logs import HeadTold
 from core.messages.queue import CancelWorkload, ListWorkloads
 from core.messages.units import ShowUnits, StatusWanted, UnitStatus
@@ -84,8 +85,9 @@ def test_operators_may_say_what_commands_make() -> None:
         for path in sorted((HOUSE / "mizzen").rglob("*.py"))
         if not path.relative_to(HOUSE).as_posix().startswith(NO_REQUESTS)
     ]
+    paths += sorted((HOUSE / "core" / "calls").glob("*.py"))
     kinds = {kind for kind in named_in(paths, as_argument=True) if not ROUTES[kind].signed} - {UnitStatus}
-    words = {ShowAudit, AcknowledgeViolations, ShowUnits, StatusWanted}
+    words = {ShowAudit, AcknowledgeViolations, ShowUnits, StatusWanted, CodeSent, ShowFunctions}
     assert kinds | words == set(OPERATORS_SAY)
 
 

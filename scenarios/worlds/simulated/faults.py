@@ -18,6 +18,7 @@ from core.nouns.limits import RESTART_DELAY_MIN, UNANSWERED_MAX
 from runtime.data.emulated_world import DataWorld
 from runtime.dispatch.turns import Pace
 from runtime.errors import HostError
+from runtime.functions.emulated import BookSource
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
 from scenarios.accounting.mail_watch import MailWatch
@@ -64,6 +65,10 @@ class SimulatedDeeds(Misfortune, ABC):
     @abstractmethod
     def process(self, unit: Unit) -> SimulatedUnit:
         """The process that a unit is."""
+
+    @abstractmethod
+    def book(self, unit: Unit) -> BookSource:
+        """What functions may use beside a function server."""
 
     @abstractmethod
     def reader(self, log: LogName) -> MemoryReader:
@@ -315,7 +320,7 @@ class _Elsewhere:
         self.decides_twice = False
         self.pace, self.mail = world.pace, world.mail
         self.store = disks
-        self.new_log_id = world.new_log_id
+        self.new_log_id, self.book = world.new_log_id, world.book
         self.now: Callable[[], float] = world.loop.time
 
     def crash_log(self, log: LogName, fate: str) -> None:

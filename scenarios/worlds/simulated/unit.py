@@ -20,6 +20,7 @@ from runtime.data.emulated import EmulatedData
 from runtime.data.emulated_world import DataWorld
 from runtime.dispatch.turns import Pace
 from runtime.errors import BrokenInvariant, HostError
+from runtime.functions.emulated import BookSource, EmulatedExecutors
 from runtime.status.put_aside import Suspects
 from runtime.status.unit_status import Identity
 from runtime.status.violation_file import ViolationFile
@@ -59,6 +60,9 @@ class Surrounding(Protocol):
 
     def now(self) -> float:
         """Seconds."""
+
+    def book(self, unit: Unit) -> BookSource:
+        """What functions may use beside a function server."""
 
     def new_log_id(self) -> str:
         """Another one each time."""
@@ -106,6 +110,9 @@ class SimulatedUnit:
         self.data: EmulatedData | None = None
         if unit.role == "data_service":
             self.data = EmulatedData(unit.region, world.data, Clock(world.loop, world.loop.now_ns()))
+        self.executors: EmulatedExecutors | None = None
+        if unit.role == "function_server":
+            self.executors = EmulatedExecutors(Clock(world.loop, world.loop.now_ns()), world.book(unit))
         if unit.role == "planner":
             self._solver = SimulatedSolver(world.seed, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "worker":
@@ -160,7 +167,7 @@ class SimulatedUnit:
             now=self._wall_now,
             clock=self._clock,
             new_log_id=world.new_log_id,
-            doer=self.spool or self.data or self._solver or self._violations,
+            doer=self.spool or self.data or self._solver or self._violations or self.executors,
             identity=Identity(unit=self.unit.name, build=BUILD, host="simulated", life=str(life)),
             status_interval=STATUS_INTERVAL,
             suspects=self.suspects,
@@ -201,7 +208,7 @@ class SimulatedUnit:
         if self._pauses:
             self._pauses.forget()
             self.world.loop.thaw(self.unit.name)
-        for doer in (self.spool, self.data, self._solver):
+        for doer in (self.spool, self.data, self._solver, self.executors):
             if doer is not None:
                 doer.detach()
         keeps = log_kept_by(self.unit)

@@ -15,6 +15,7 @@ from core.images import RegionImage
 from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
+from core.nouns.quantities import NOTHING
 from runtime.data.emulated_world import DataWorld, EmulatedDisk
 from runtime.dispatch.turns import Pace
 from runtime.images import load_image
@@ -23,6 +24,7 @@ from runtime.wiring import Plan, Unit, units_of
 from scenarios.accounting.mail_watch import MailWatch
 from scenarios.accounting.witness import Witness
 from scenarios.schema.outcome import Outcome
+from scenarios.worlds.function_books import SteadyBook
 from scenarios.worlds.interface import World
 from scenarios.worlds.simulated.disks import Disks
 from scenarios.worlds.simulated.faults import SimulatedDeeds
@@ -68,6 +70,8 @@ class SimulatedWorld(SimulatedDeeds, World):
         self.failures: list[tuple[Unit, BaseException]] = []
         self.kills = self.kills_mid_award = self.hangs_ended = 0
         self._log_ids = 0
+        self.books: dict[Unit, SteadyBook] = {}
+        """What functions may use beside each function server."""
         self._background: list[asyncio.Task[None]] = []
         self.all = [SimulatedUnit(self, unit) for unit in units_of(plan)]
         self.units = [unit.unit for unit in self.all]
@@ -107,6 +111,14 @@ class SimulatedWorld(SimulatedDeeds, World):
         """Numbered, so that it is the same in every run."""
         self._log_ids += 1
         return f"log-{self._log_ids}"
+
+    def book(self, unit: Unit) -> SteadyBook:
+        """All of the nodes beside a function server."""
+        inventory = self.plan.inventory(unit.region, unit.member)
+        total = NOTHING
+        for group in inventory.groups:
+            total = total.plus(group.total.times(group.count))
+        return self.books.setdefault(unit, SteadyBook(total))
 
     def _bytes_of(self, dataset: DatasetName) -> int:
         """As operators stated it."""

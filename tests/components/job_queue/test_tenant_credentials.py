@@ -31,7 +31,16 @@ from core.messages.tenants import ListTenants, TenantsListed
 from core.nouns.ids import PipelineId, TenantName, WorkloadId
 from core.nouns.pipeline import PipelineSpec, StageSpec
 from core.nouns.reasons import Reason, sentence
-from core.rules.ownership import ABOUT_ONE, ABOUT_PIPELINE, OF_ALL, ON_ACCOUNT, TENANTS_MAY, against, owns
+from core.rules.ownership import (
+    ABOUT_ONE,
+    ABOUT_PIPELINE,
+    OF_ALL,
+    OF_FUNCTIONS,
+    ON_ACCOUNT,
+    TENANTS_MAY,
+    against,
+    owns,
+)
 from tests.builders import a_spec
 from tests.components.support.job_queue import W1, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
@@ -127,7 +136,7 @@ def test_unlisted_messages_are_refused_to_tenants() -> None:
             expected = Reason.NOT_YOURS if kind in TENANTS_MAY else Reason.OPERATORS_ONLY
             assert expected == no[0], kind.__name__
         assert against("", "", message, lambda _: "ml") is None, "operators may ask for everything"
-    assert {*ON_ACCOUNT, *ABOUT_ONE, *ABOUT_PIPELINE, *OF_ALL} == TENANTS_MAY
+    assert {*ON_ACCOUNT, *ABOUT_ONE, *ABOUT_PIPELINE, *OF_FUNCTIONS, *OF_ALL} == TENANTS_MAY
 
 
 def test_operators_own_everything_and_tenants_themselves() -> None:

@@ -1,0 +1,349 @@
+"""The function router: takes calls from callers, and sends each to a function server of its region.
+
+The router keeps no log, and remembers calls only as long as it lives: their callers say them again to the next life
+(docs/functions.md). Of each caller it knows which calls have come, so within a life no call is begun twice by a repeat; what its server
+loses is sent anew; calls that may be begun once only are answered as lost.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from components.function_router.dispatching import Sending, dispatch, is_usable
+from components.function_router.notes import (
+    CallersForgotten,
+    CallsHeard,
+    CallsOver,
+    CallsSent,
+    CallsSentAgain,
+    Dispatched,
+    HereSaid,
+    MembersChanged,
+    ReportHeard,
+    RunsRepeated,
+    ServerLost,
+    Ticked,
+    fold,
+)
+from components.function_router.shown import load_of, shown_functions, warm_functions
+from components.function_router.state import CallerKey, CallKey, CallRow, RouterState, ServerRow
+from components.replies import answered
+from core.component import NOTHING, Decision, Follow, Images
+from core.fact import Fact, Note
+from core.messages.base import Envelope, Message, Woken
+from core.messages.functions import (
+    CallFunction,
+    CallsAnswered,
+    CallsRefused,
+    RouterHere,
+    Run,
+    RunCalls,
+    ServerReport,
+    ShowFunctions,
+)
+from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec
+from core.nouns.function_limits import (
+    CALL_BATCH_BYTES,
+    CALLER_SILENCE_MAX,
+    CALLS_AT_ONCE_MAX,
+    CALLS_HELD_BYTES_MAX,
+    CALLS_HELD_MAX,
+    CALLS_OUT_MAX,
+    RUN_AGAIN,
+    SERVER_GONE,
+)
+from core.nouns.ids import FunctionId, LogName, RegionName
+from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
+from core.nouns.reasons import Reason
+from core.nouns.workload import NEVER
+from core.routing import POLICIES
+from core.rules.functions.calls import problems_of_call
+from core.rules.ownership import owns
+
+FULL_SPAN = seconds(1)
+"""After which calls are said again that a full router did not take."""
+NO_SERVER_SPAN = seconds(2)
+"""After which calls are said again that no server could run now."""
+
+
+class FunctionRouter:
+    """One router of a region."""
+
+    noun = "function_router"
+    keeps: LogName | None = None
+    hears: tuple[type[Message], ...] = (CallFunction, ServerReport, ShowFunctions)
+    follows: tuple[Follow, ...] = ()
+
+    def __init__(
+        self, region: RegionName, router: str, routers: tuple[str, ...], policy: str = "mws"
+    ) -> None:
+        self.region = region
+        self.router = router
+        self.routers = routers
+        self.policy = POLICIES[policy]
+        self.name = f"router.{region}.{router}"
+        self.scope: tuple[str, ...] = (region, router)
+
+    def initial(self, images: Images) -> RouterState:
+        """Return the state at a start: no caller and no server was heard."""
+        return RouterState(images.at)
+
+    def due(self, state: RouterState) -> Instant | None:
+        """Return when calls may be sent, or something is looked at or said again."""
+        return earliest(state.dispatch_at, state.here_at, state.tick_at)
+
+    def evolve(self, state: RouterState, fact: Fact) -> RouterState:
+        """Fold a note."""
+        assert isinstance(fact.event, Note), fact
+        fold(state, fact.event, fact.at)
+        return state
+
+    def decide(self, state: RouterState, envelope: Envelope) -> Decision:
+        """Take calls, follow servers, and send the calls for which there is room."""
+        match envelope.message:
+            case Woken():
+                return self._woken(state, envelope.at)
+            case CallFunction() as said:
+                return self._call(state, said) if owns(envelope.tenant, said.tenant) else NOTHING
+            case ServerReport() as report:
+                return self._report(state, report)
+            case ShowFunctions():
+                return answered(shown_functions(state, envelope.tenant, envelope.at))
+        return NOTHING
+
+    # Calls.
+
+    def _call(self, state: RouterState, said: CallFunction) -> Decision:
+        """Take the calls that are new, send those again of which the end was told, and refuse those without room."""
+        numbers = tuple(call.number for call in said.calls)
+        problems = problems_of_call(said)
+        if problems:
+            return Decision(messages=(self._refused(said, numbers, Reason.INVALID, problems),))
+        caller = state.callers.get((said.tenant, said.caller))
+        known = caller.calls if caller is not None else {}
+        new: list[Call] = []
+        lost: list[Call] = []
+        late: list[Call] = []
+        again: list[tuple[str, Call]] = []
+        for call in said.calls:
+            row = known.get(call.number)
+            if call.number < said.floor or (caller is not None and call.number in caller.answered):
+                continue
+            if row is None:
+                (late if call.is_once and said.life != state.life else new).append(call)
+            elif row.is_over:
+                server = state.servers.get(row.server)
+                if server is not None and server.life == row.server_life:
+                    again.append((row.server, call))
+                else:
+                    (lost if call.is_once else new).append(call)
+        taken, refused = self._within_ceilings(state, new, caller.out if caller is not None else 0)
+        notes: list[Note] = [
+            CallsHeard((said.tenant, said.caller), said.floor, said.answered, said.function, tuple(taken))
+        ]
+        messages: list[Message] = []
+        for server, group in groupby(
+            sorted(again, key=lambda one: (one[0], one[1].number)), key=lambda one: one[0]
+        ):
+            calls = tuple(call for _, call in group)
+            notes.append(CallsSentAgain(server, (said.tenant, said.caller), calls))
+            messages += self._runs(state, server, said, calls)
+        if refused:
+            numbers = tuple(call.number for call in refused)
+            messages.append(self._refused(said, numbers, Reason.ROUTER_FULL, (), FULL_SPAN))
+        if late:
+            numbers = tuple(call.number for call in late)
+            messages.append(self._refused(said, numbers, Reason.OTHER_ROUTER, (), FULL_SPAN))
+        if lost:
+            answers = tuple(_lost(call.number) for call in lost)
+            messages.append(CallsAnswered(said.tenant, said.caller, self.region, "", answers))
+        return Decision(tuple(notes), tuple(messages))
+
+    def _within_ceilings(
+        self, state: RouterState, new: list[Call], out: int
+    ) -> tuple[list[Call], list[Call]]:
+        """Return the calls that are taken, and those for which there is no room."""
+        room = min(CALLS_OUT_MAX - out, CALLS_HELD_MAX - state.held)
+        size = sum(len(call.arguments) for call in new)
+        if state.held_bytes + size > CALLS_HELD_BYTES_MAX:
+            return [], new
+        return new[: max(0, room)], new[max(0, room) :]
+
+    def _runs(
+        self, state: RouterState, server: str, said: CallFunction, calls: tuple[Call, ...]
+    ) -> Iterator[RunCalls]:
+        row = state.servers[server]
+        runs = tuple(
+            Run(row.sent + 1 + place, said.caller, said.tenant, call, is_again=True)
+            for place, call in enumerate(calls)
+        )
+        yield from self._messages(row, server, state.life, said.function, runs)
+
+    def _refused(
+        self,
+        said: CallFunction,
+        numbers: tuple[int, ...],
+        reason: Reason,
+        problems: tuple[str, ...] = (),
+        again_in: Nanoseconds = NEVER,
+    ) -> CallsRefused:
+        return CallsRefused(
+            said.tenant, said.caller, self.region, self.router, numbers, reason, problems, again_in
+        )
+
+    # Servers.
+
+    def _report(self, state: RouterState, report: ServerReport) -> Decision:
+        known = state.servers.get(report.server)
+        notes: list[Note] = []
+        messages: list[Message] = []
+        if known is not None and known.life != report.life:
+            self._lose(state, report.server, notes, messages)
+        notes.append(ReportHeard(report))
+        return Decision(tuple(notes), tuple(messages))
+
+    def _lose(self, state: RouterState, server: str, notes: list[Note], messages: list[Message]) -> None:
+        """Add the consequences of a server's end: its calls wait again, or are lost."""
+        lost: list[CallRow] = []
+        for number, (key, _) in state.servers[server].runs.items():
+            call = state.call(key)
+            is_there = call is not None and (call.server, call.number) == (server, number)
+            if call is not None and is_there and call.call.is_once and not call.is_over:
+                lost.append(call)
+        if lost:
+            notes.append(CallsOver(lost=tuple(call.key for call in lost)))
+            messages += self._answers((call.key, _lost(call.key[2])) for call in lost)
+        notes.append(ServerLost(server))
+
+    def _answers(self, answers: Iterable[tuple[CallKey, CallAnswer]]) -> list[CallsAnswered]:
+        by_caller: dict[CallerKey, list[CallAnswer]] = {}
+        for key, answer in answers:
+            by_caller.setdefault(key[:2], []).append(answer)
+        return [
+            CallsAnswered(tenant, caller, self.region, "", tuple(mine))
+            for (tenant, caller), mine in by_caller.items()
+        ]
+
+    # Time.
+
+    def _woken(self, state: RouterState, now: Instant) -> Decision:
+        notes: list[Note] = []
+        messages: list[Message] = []
+        if state.tick_at is not None and state.tick_at <= now:
+            self._tick(state, now, notes, messages)
+            notes.append(Ticked())
+        elif state.dispatch_at is not None and state.dispatch_at <= now:
+            self._dispatch(state, now, notes, messages)
+        if state.here_at <= now:
+            size, load = load_of(state, now)
+            warm = warm_functions(state)
+            messages.append(RouterHere(self.region, self.router, state.life, self.routers, load, size, warm))
+            notes.append(HereSaid())
+        return Decision(tuple(notes), tuple(messages))
+
+    def _dispatch(self, state: RouterState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
+        found = dispatch(state, self.policy, now)
+        if found.members:
+            notes.append(MembersChanged(found.members))
+        sent: dict[str, int] = {}
+        for sending in found.sendings:
+            notes.append(CallsSent(sending.server, sending.keys))
+            messages += self._sent(state, sending, sent)
+        notes.append(Dispatched(is_whole=not found.is_cut))
+
+    def _sent(self, state: RouterState, sending: Sending, sent: dict[str, int]) -> Iterator[RunCalls]:
+        """Return the messages of one sending. `sent` counts the runs of this decision by server."""
+        row = state.servers[sending.server]
+        first = row.sent + sent.get(sending.server, 0) + 1
+        sent[sending.server] = sent.get(sending.server, 0) + len(sending.keys)
+        runs = tuple(_run(state, key, first + place) for place, key in enumerate(sending.keys))
+        spec = state.functions[sending.function].spec
+        yield from self._messages(row, sending.server, state.life, spec, runs)
+
+    def _messages(
+        self, row: ServerRow, server: str, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
+    ) -> Iterator[RunCalls]:
+        """Return the messages that carry these runs, none of them too large."""
+        begin = size = 0
+        for place, run in enumerate(runs):
+            size += len(run.call.arguments)
+            is_full = place - begin >= CALLS_AT_ONCE_MAX or (size > CALL_BATCH_BYTES and place > begin)
+            if is_full:
+                yield self._message(row, server, life, spec, runs[begin:place])
+                begin, size = place, len(run.call.arguments)
+        yield self._message(row, server, life, spec, runs[begin:])
+
+    def _message(
+        self, row: ServerRow, server: str, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
+    ) -> RunCalls:
+        return RunCalls(self.region, server, row.life, self.router, life, row.floor, spec, runs)
+
+    def _tick(self, state: RouterState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
+        """Look for silence, and for calls that are wanted no more."""
+        for server, row in state.servers.items():
+            if after(row.heard_at, SERVER_GONE) <= now:
+                self._lose(state, server, notes, messages)
+            elif is_usable(row, now):
+                self._repeat(state, server, row, now, notes, messages)
+        gone = tuple(
+            key for key, one in state.callers.items() if after(one.heard_at, CALLER_SILENCE_MAX) <= now
+        )
+        if gone:
+            notes.append(CallersForgotten(gone))
+        over = [
+            key
+            for function in state.waits
+            for _, key in state.functions[function].waiting
+            if key[:2] not in gone and _is_too_late(state.call(key), now)
+        ]
+        if over:
+            notes.append(CallsOver(refused=tuple(over)))
+            messages += self._answers((key, _too_late(key[2])) for key in over)
+
+    def _repeat(
+        self,
+        state: RouterState,
+        server: str,
+        row: ServerRow,
+        now: Instant,
+        notes: list[Note],
+        messages: list[Message],
+    ) -> None:
+        """Say runs again that have not come, and the floor if no run has told the floor."""
+        by_function: dict[FunctionId, list[Run]] = {}
+        for number, said_at in row.unconfirmed.items():
+            if after(said_at, RUN_AGAIN) > now or number not in row.runs:
+                continue
+            key, function = row.runs[number]
+            call = state.call(key)
+            if call is not None and call.number == number and not call.is_over:
+                by_function.setdefault(function, []).append(_run(state, key, number))
+        for function, runs in by_function.items():
+            spec = state.functions[function].spec
+            messages += self._messages(row, server, state.life, spec, tuple(runs))
+        numbers = tuple(run.number for runs in by_function.values() for run in runs)
+        if numbers or row.floor != row.floor_told:
+            if not numbers:
+                messages.append(self._message(row, server, state.life, None, ()))
+            notes.append(RunsRepeated(server, numbers, row.floor))
+
+
+def _run(state: RouterState, key: CallKey, number: int) -> Run:
+    call = state.call(key)
+    assert call is not None, key
+    return Run(number, key[1], key[0], call.call)
+
+
+def _is_too_late(call: CallRow | None, now: Instant) -> bool:
+    return call is not None and 0 < call.ends_by <= now
+
+
+def _lost(number: int) -> CallAnswer:
+    return CallAnswer(
+        number, CallOutcome.LOST, problem="the server that had it is gone, and it may not be begun twice"
+    )
+
+
+def _too_late(number: int) -> CallAnswer:
+    return CallAnswer(
+        number, CallOutcome.REFUSED, problem="it was not begun within the time that its caller had for it"
+    )

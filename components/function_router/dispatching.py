@@ -1,0 +1,197 @@
+"""Which waiting calls go to which server now.
+
+Calls go by start deadline. A call goes where the policy of the region says (core/routing/), and no further than the server's size: what
+fits nowhere waits here. While no waiting call is late, executors that are free take calls of their own function first, which costs no
+start.
+"""
+
+from msgspec import Struct
+
+from components.function_router.state import CallKey, FunctionRow, RouterState, ServerRow, executors_for
+from core.nouns.function_limits import SERVER_STALE
+from core.nouns.ids import FunctionId, TenantName
+from core.nouns.instant import Instant
+from core.nouns.quantities import NOTHING, Amount
+from core.routing.policy import Candidate, MemberSet, RoutingPolicy
+from core.routing.room import Room
+
+CALLS_SENT_MAX = 2_048
+"""In one decision."""
+
+
+class Sending(Struct, frozen=True):
+    """Calls of one function for one server."""
+
+    server: str
+    function: FunctionId
+    keys: tuple[CallKey, ...]
+
+
+class Dispatch(Struct, frozen=True):
+    """The result of a look at all waiting calls."""
+
+    sendings: tuple[Sending, ...]
+    members: tuple[tuple[FunctionId, MemberSet], ...]
+    """Min-worker-sets that changed."""
+    is_cut: bool
+    """More could be sent at once."""
+
+
+class _Tally:
+    """One server while calls are sent there, one after the other."""
+
+    def __init__(
+        self, name: str, row: ServerRow, functions: dict[FunctionId, FunctionRow], now: Instant
+    ) -> None:
+        self.name = name
+        self.slot = row.slot
+        self.is_usable = is_usable(row, now)
+        self._row = row
+        self._functions = functions
+        self._out = dict(row.out)
+        self._tenants = dict(row.used_by(functions))
+        self._used = row.used_by_others
+        for amount in self._tenants.values():
+            self._used = self._used.plus(amount)
+
+    def room_for(self, function: FunctionId) -> int:
+        """Return how many calls more of a function the server may have."""
+        if not self.is_usable:
+            return 0
+        row = self._functions[function]
+        out, window = self._out.get(function, 0), row.window
+        slack = executors_for(out, window) * window - out
+        return slack + (window if self._room().fits(row.spec.tenant, row.spec.need) else 0)
+
+    def ready_for(self, function: FunctionId) -> int:
+        """Return how many ready executors of a function have no call."""
+        known = self._row.executors.get(function)
+        if known is None or not self.is_usable:
+            return 0
+        busy = executors_for(self._out.get(function, 0), self._functions[function].window)
+        return max(0, known.idle + known.busy - busy)
+
+    def candidate(self, function: FunctionId) -> Candidate:
+        """Return the server as the policy reads it."""
+        row = self._functions[function]
+        out = executors_for(self._out.get(function, 0), row.window)
+        return Candidate(
+            self.name,
+            self.slot,
+            self._size_for(row.spec.tenant),
+            self._used,
+            row.spec.need.times(out),
+            self.ready_for(function),
+            self.room_for(function) > 0,
+            self.is_usable,
+        )
+
+    def send(self, function: FunctionId, count: int) -> None:
+        """Count calls that are sent."""
+        row = self._functions[function]
+        before = executors_for(self._out.get(function, 0), row.window)
+        self._out[function] = self._out.get(function, 0) + count
+        more = row.spec.need.times(executors_for(self._out[function], row.window) - before)
+        self._used = self._used.plus(more)
+        tenant = row.spec.tenant
+        self._tenants[tenant] = self._tenants.get(tenant, NOTHING).plus(more)
+
+    def _size_for(self, tenant: TenantName) -> Amount:
+        size = self._row.size
+        for name, amount in self._row.lent.items():
+            if name != tenant:
+                size = size.minus(amount)
+        return size
+
+    def _room(self) -> Room:
+        common = self._row.size.minus(self._row.used_by_others)
+        return Room(common, self._row.lent, self._tenants)
+
+
+def is_usable(row: ServerRow, now: Instant) -> bool:
+    """Return whether a server may be sent calls: its report is fresh, and it is not about to leave."""
+    return now - row.heard_at < SERVER_STALE and not row.leaves_in
+
+
+def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatch:
+    """Return the sendings of now."""
+    tallies = {
+        name: _Tally(name, row, state.functions, now)
+        for name, row in sorted(state.servers.items(), key=lambda one: (one[1].slot, one[0]))
+    }
+    taken: dict[FunctionId, int] = {}
+    sent: dict[tuple[str, FunctionId], list[CallKey]] = {}
+    members: dict[FunctionId, MemberSet] = {}
+    left = CALLS_SENT_MAX
+    heads = sorted((state.functions[one].waiting[0], one) for one in state.waits)
+    if heads and heads[0][0][0] > now:
+        left -= _to_own(state, tallies, [one for _, one in heads], taken, sent)
+    queue = [
+        (state.functions[one].waiting[taken.get(one, 0)], one)
+        for _, one in heads
+        if _has_more(state, one, taken)
+    ]
+    queue.sort(reverse=True)
+    while queue and left > 0:
+        _, function = queue.pop()
+        row = state.functions[function]
+        ring = [tally.candidate(function) for tally in tallies.values()]
+        load = row.rates.load(now, row.spec.need)
+        chosen = policy.choose(function, load, ring, members.get(function, row.members), now)
+        if chosen.members is not None:
+            members[function] = chosen.members
+        if not chosen.server:
+            continue
+        tally = tallies[chosen.server]
+        count = _send(row, function, tally, max(1, tally.room_for(function)), taken, sent)
+        left -= count
+        if _has_more(state, function, taken):
+            queue.append((row.waiting[taken[function]], function))
+            queue.sort(reverse=True)
+    return Dispatch(
+        tuple(Sending(server, function, tuple(keys)) for (server, function), keys in sent.items()),
+        tuple((one, found) for one, found in members.items() if found != state.functions[one].members),
+        left <= 0,
+    )
+
+
+def _to_own(
+    state: RouterState,
+    tallies: dict[str, _Tally],
+    functions: list[FunctionId],
+    taken: dict[FunctionId, int],
+    sent: dict[tuple[str, FunctionId], list[CallKey]],
+) -> int:
+    """Send calls to free executors of their own function. Return how many."""
+    count = 0
+    for function in functions:
+        row = state.functions[function]
+        for tally in tallies.values():
+            if not _has_more(state, function, taken):
+                break
+            free = tally.ready_for(function)
+            if free:
+                room = min(free * row.window, tally.room_for(function))
+                count += _send(row, function, tally, room, taken, sent)
+    return count
+
+
+def _send(
+    row: FunctionRow,
+    function: FunctionId,
+    tally: _Tally,
+    most: int,
+    taken: dict[FunctionId, int],
+    sent: dict[tuple[str, FunctionId], list[CallKey]],
+) -> int:
+    """Take the calls that are due first for a server. Return how many."""
+    begin = taken.get(function, 0)
+    keys = [key for _, key in row.waiting[begin : begin + most]]
+    sent.setdefault((tally.name, function), []).extend(keys)
+    taken[function] = begin + len(keys)
+    tally.send(function, len(keys))
+    return len(keys)
+
+
+def _has_more(state: RouterState, function: FunctionId, taken: dict[FunctionId, int]) -> bool:
+    return taken.get(function, 0) < len(state.functions[function].waiting)

@@ -1,0 +1,307 @@
+"""Notes of a function router, and how each is folded into the state."""
+
+from components.function_router.state import (
+    CallerKey,
+    CallerRow,
+    CallKey,
+    CallRow,
+    Counts,
+    FunctionRow,
+    RouterState,
+    ServerRow,
+)
+from core.fact import Note
+from core.messages.functions import ServerReport
+from core.nouns.function import Call, FunctionSpec
+from core.nouns.function_limits import ROUTER_INTERVAL
+from core.nouns.ids import FunctionId
+from core.nouns.instant import Instant, Nanoseconds, after, seconds
+from core.routing.policy import MemberSet
+from core.routing.rates import CallRates
+
+NO_HURRY: Nanoseconds = seconds(60)
+"""The span by which calls without a time of their own are ranked."""
+TICK = Nanoseconds(ROUTER_INTERVAL // 4)
+"""Between two looks for silence, and for calls that are wanted no more."""
+
+
+class CallsHeard(Note, frozen=True):
+    """A caller said calls, and up to where there are answers."""
+
+    caller: CallerKey
+    floor: int
+    answered: tuple[tuple[int, int], ...]
+    function: FunctionSpec
+    calls: tuple[Call, ...]
+    """That wait now. The end of some of them may have been told, of which their caller has not heard."""
+
+
+class CallsSent(Note, frozen=True):
+    """Calls that waited were sent to a server, numbered from its newest run on."""
+
+    server: str
+    keys: tuple[CallKey, ...]
+
+
+class CallsSentAgain(Note, frozen=True):
+    """Calls of which the end was told were sent once more to the server that told it."""
+
+    server: str
+    caller: CallerKey
+    calls: tuple[Call, ...]
+
+
+class CallsOver(Note, frozen=True):
+    """Calls that waited, or had been sent to a server that is gone, were answered by the router: none of them runs any more."""
+
+    lost: tuple[CallKey, ...] = ()
+    refused: tuple[CallKey, ...] = ()
+
+
+class MembersChanged(Note, frozen=True):
+    """Min-worker-sets are these from now on."""
+
+    members: tuple[tuple[FunctionId, MemberSet], ...]
+
+
+class Dispatched(Note, frozen=True):
+    """All calls with room were sent."""
+
+    is_whole: bool
+
+
+class ReportHeard(Note, frozen=True):
+    """A server told how it stands."""
+
+    report: ServerReport
+
+
+class ServerLost(Note, frozen=True):
+    """A server is gone: its calls wait again. `CallsOver` before has those that may not be begun twice."""
+
+    server: str
+
+
+class RunsRepeated(Note, frozen=True):
+    """Runs were said again to a server, and the floor."""
+
+    server: str
+    numbers: tuple[int, ...]
+    floor: int
+
+
+class CallersForgotten(Note, frozen=True):
+    """Callers were silent for so long that nobody waits for their calls."""
+
+    callers: tuple[CallerKey, ...]
+
+
+class HereSaid(Note, frozen=True):
+    """The router told that the router lives."""
+
+
+class Ticked(Note, frozen=True):
+    """Silence, and calls that are wanted no more, were looked for."""
+
+
+class Counted(Note, frozen=True):
+    """The region's store was told the counts of calls."""
+
+
+def fold(state: RouterState, note: Note, now: Instant) -> None:
+    """Fold a note of the router's own."""
+    match note:
+        case CallsHeard():
+            _hear(state, note, now)
+        case CallsSent(server, keys):
+            for key in keys:
+                call = state.call(key)
+                assert call is not None, key
+                state.wait_no_more(call)
+                _send(state, server, call, now)
+        case CallsSentAgain(server, caller, calls):
+            for said in calls:
+                call = state.callers[caller].calls[said.number]
+                call.call, call.is_over = said, False
+                state.callers[caller].over.pop(said.number, None)
+                state.hold(call)
+                state.functions[call.function].counts.again += 1
+                _send(state, server, call, now)
+        case CallsOver(lost, refused):
+            for key in lost:
+                _count(state, key).lost += 1
+                _drop(state, key)
+            for key in refused:
+                _count(state, key).refused += 1
+                _drop(state, key)
+        case MembersChanged(members):
+            for function, found in members:
+                state.functions[function].members = found
+        case Dispatched(is_whole):
+            state.dispatch_at = None if is_whole else now
+        case ReportHeard(report):
+            _report(state, report, now)
+        case ServerLost(server):
+            _lose(state, server, now)
+        case RunsRepeated(server, numbers, floor):
+            row = state.servers[server]
+            row.floor_told = floor
+            for number in numbers:
+                row.unconfirmed[number] = now
+        case CallersForgotten(callers):
+            for caller in callers:
+                _forget(state, caller)
+        case HereSaid():
+            state.here_at = after(now, ROUTER_INTERVAL)
+        case Ticked():
+            for name, heard in state.callers.items():
+                for number in [number for number in heard.calls if number in heard.answered]:
+                    _drop(state, (*name, number))
+            is_idle = not (state.servers or state.callers)
+            state.tick_at = None if is_idle else after(now, TICK)
+        case Counted():
+            state.counted_at = now
+            for known in state.functions.values():
+                known.counts = Counts()
+        case _:
+            raise AssertionError(note)
+
+
+# Callers.
+
+
+def _hear(state: RouterState, note: CallsHeard, now: Instant) -> None:
+    caller = state.callers.setdefault(note.caller, CallerRow(now))
+    caller.heard_at = now
+    caller.answered.take_up_to(note.floor - 1)
+    caller.answered.add_ranges(note.answered)
+    for number in [number for number in caller.over if number in caller.answered]:
+        _drop(state, (*note.caller, number))
+    row = state.functions.get(note.function.id)
+    if row is None:
+        row = state.functions[note.function.id] = FunctionRow(note.function, CallRates())
+    row.called_at = now
+    new = 0
+    for said in note.calls:
+        known = caller.calls.get(said.number)
+        if known is not None:
+            known.call, known.is_over = said, False
+            caller.over.pop(said.number, None)
+            row.counts.again += 1
+        else:
+            ends_by = after(now, said.within) if said.within else Instant(0)
+            key: CallKey = (*note.caller, said.number)
+            start_by = _start_by(row, ends_by, now)
+            known = caller.calls[said.number] = CallRow(
+                key, row.spec.id, said, start_by, ends_by, arrived_at=now
+            )
+            new += 1
+        state.hold(known)
+        state.wait(known)
+    if note.calls:
+        row.rates.called(now, new)
+        state.dispatch_at = now
+    if state.tick_at is None:
+        state.tick_at = after(now, TICK)
+
+
+def _start_by(row: FunctionRow, ends_by: Instant, now: Instant) -> Instant:
+    """Return when a call must start, so that its caller has the answer in time; without a time, as if wanted within a minute."""
+    return Instant((ends_by or after(now, NO_HURRY)) - round(row.rates.run_time))
+
+
+def _drop(state: RouterState, key: CallKey) -> None:
+    """Know a call no more. Where the call runs, it runs on."""
+    call = state.call(key)
+    if call is None:
+        return
+    if not call.is_over:
+        if not call.server:
+            state.wait_no_more(call)
+        state.let_go(call)
+    caller = state.callers[key[:2]]
+    del caller.calls[key[2]]
+    caller.over.pop(key[2], None)
+
+
+def _forget(state: RouterState, key: CallerKey) -> None:
+    for number in list(state.callers[key].calls):
+        _drop(state, (*key, number))
+    del state.callers[key]
+
+
+def _count(state: RouterState, key: CallKey) -> Counts:
+    call = state.call(key)
+    assert call is not None, key
+    return state.functions[call.function].counts
+
+
+# Servers.
+
+
+def _send(state: RouterState, server: str, call: CallRow, now: Instant) -> None:
+    row = state.servers[server]
+    row.sent += 1
+    row.runs[row.sent] = call.key, call.function
+    row.unconfirmed[row.sent] = now
+    row.out[call.function] = row.out.get(call.function, 0) + 1
+    call.server, call.server_life, call.number = server, row.life, row.sent
+    counts = state.functions[call.function].counts
+    counts.waited = Nanoseconds(counts.waited + now - call.arrived_at)
+
+
+def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
+    row = state.servers.get(report.server)
+    if row is None:
+        row = state.servers[report.server] = ServerRow(
+            report.life, 0, now, report.slot, report.size, dict(report.lent), report.used
+        )
+    row.heard_at = now
+    if report.number > row.report:
+        row.report, row.slot, row.leaves_in = report.number, report.slot, report.leaves_in
+        row.size, row.lent, row.used_by_others = report.size, dict(report.lent), report.used
+        told = {one.function: one for one in report.executors}
+        row.executors = told if report.is_whole else {**row.executors, **told}
+    if report.router_life == state.life:
+        for number in [number for number in row.unconfirmed if number <= report.taken]:
+            del row.unconfirmed[number]
+        for number, ran, is_cold in report.ended:
+            _end_run(state, row, number, ran, is_cold=is_cold)
+    if state.waits:
+        state.dispatch_at = now
+    if state.tick_at is None:
+        state.tick_at = after(now, TICK)
+
+
+def _end_run(state: RouterState, row: ServerRow, number: int, ran: Nanoseconds, *, is_cold: bool) -> None:
+    found = row.runs.pop(number, None)
+    if found is None:
+        return
+    row.unconfirmed.pop(number, None)
+    key, function = found
+    row.out[function] -= 1
+    if not row.out[function]:
+        del row.out[function]
+    counted = state.functions[function]
+    if ran:
+        counted.rates.ran(ran)
+        counted.counts.ran = Nanoseconds(counted.counts.ran + ran)
+        counted.counts.cold += is_cold
+    counted.counts.done += 1
+    call = state.call(key)
+    if call is not None and call.number == number and not call.is_over:
+        state.let_go(call)
+        call.is_over = True
+        caller = state.callers[key[:2]]
+        caller.over[key[2]] = None
+        if key[2] in caller.answered:
+            _drop(state, key)
+
+
+def _lose(state: RouterState, server: str, now: Instant) -> None:
+    row = state.servers.pop(server)
+    for number, (key, _) in row.runs.items():
+        call = state.call(key)
+        if call is not None and (call.server, call.number) == (server, number) and not call.is_over:
+            state.wait(call)
+    state.dispatch_at = now

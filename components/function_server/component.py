@@ -1,0 +1,308 @@
+"""The function server: runs calls of functions on warm executors of one machine.
+
+The server keeps no log, and survives in its callers alone, which say calls again (docs/functions.md). Executors and their
+devices are the business of its doer (runtime/functions/ on real machines).
+
+A run that a router sends is taken once: routers number their runs, and the server remembers the numbers. A call that comes again under
+another number is recognised by caller and number while it runs, and for a minute afterwards (`state.KeptAnswers`).
+"""
+
+from collections.abc import Iterable
+
+from components.function_server.assigning import assignment, beyond_size
+from components.function_server.notes import (
+    BookAsked,
+    CallsGiven,
+    CodeAsked,
+    CodeFound,
+    CodeRefused,
+    Ended,
+    ExecutorSeen,
+    ExecutorsEnded,
+    Reported,
+    RunsTaken,
+    Sized,
+    fold,
+)
+from components.function_server.reports import report_of
+from components.function_server.state import CallKey, RunRow, ServerState
+from core.component import NOTHING, Decision, Effect, Follow, Images
+from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.fact import Fact, Note
+from core.messages.base import Envelope, Message, Woken
+from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
+from core.messages.functions import (
+    AskCalls,
+    CallsAnswered,
+    CallsKnown,
+    CodeSent,
+    CodeWanted,
+    Run,
+    RunCalls,
+)
+from core.nouns.function import CallAnswer, CallOutcome, WarmLevel
+from core.nouns.function_limits import CALL_TRIES_MAX, CODE_AGAIN, CODE_BYTES_MAX, CODE_SPAN
+from core.nouns.ids import FunctionId, LogName, RegionName, TenantName
+from core.nouns.instant import Instant, after, earliest
+from core.routing.ring import slot_of
+from core.rules.ownership import owns
+
+STARTS_FAILED_MAX = 2
+"""Failed starts of executors of one function, in a row, before the waiting calls have failed."""
+
+
+class FunctionServer:
+    """The function server beside one worker."""
+
+    noun = "function_server"
+    keeps: LogName | None = None
+    hears: tuple[type[Message], ...] = (
+        RunCalls,
+        AskCalls,
+        CodeSent,
+        BookRead,
+        ExecutorChanged,
+        CallsEnded,
+        CodeKept,
+    )
+    follows: tuple[Follow, ...] = ()
+
+    def __init__(self, region: RegionName, server: str, routers: tuple[str, ...]) -> None:
+        self.region = region
+        self.server = server
+        self.routers = routers
+        self.name = f"functions.{region}.{server}"
+        self.scope: tuple[str, ...] = (region, server)
+
+    def initial(self, images: Images) -> ServerState:
+        """Return the state at a start: no call runs, and the size is not known yet."""
+        return ServerState(images.at, self.routers)
+
+    def due(self, state: ServerState) -> Instant | None:
+        """Return when runs may be assigned, a report is due, an idle executor is ended, or code is asked for."""
+        return earliest(state.assign_at, state.report_at, state.idle.due(), state.code.due())
+
+    def evolve(self, state: ServerState, fact: Fact) -> ServerState:
+        """Fold a note."""
+        assert isinstance(fact.event, Note), fact
+        fold(state, fact.event, fact.at)
+        return state
+
+    def decide(self, state: ServerState, envelope: Envelope) -> Decision:
+        """Take runs, give them to executors, and answer their callers."""
+        match envelope.message:
+            case Woken():
+                return self._woken(state, envelope.at)
+            case RunCalls() as message:
+                return self._run(state, message)
+            case CallsEnded(ends):
+                return self._ended(state, ends)
+            case ExecutorChanged() as changed:
+                return self._changed(state, changed)
+            case BookRead(size, lent):
+                return Decision((Sized(size, lent),))
+            case AskCalls() as asked:
+                return self._known(state, asked) if owns(envelope.tenant, asked.tenant) else NOTHING
+            case CodeSent(_, _, tenant, function, code):
+                row = state.functions.get(function)
+                is_wanted = row is not None and not row.has_code and row.spec.tenant == tenant
+                is_wanted = is_wanted and owns(envelope.tenant, tenant)
+                keeps = is_wanted and len(code) <= CODE_BYTES_MAX
+                return Decision(effects=(KeepCode(function, code),)) if keeps else NOTHING
+            case CodeKept(function, problem) if function in state.functions:
+                if not problem:
+                    return Decision((CodeFound(function),))
+                return self._refuse_all(state, function, f"its code cannot be kept: {problem}")
+        return NOTHING
+
+    # Runs.
+
+    def _run(self, state: ServerState, message: RunCalls) -> Decision:
+        if message.server_life != state.life or message.router not in state.links:
+            return NOTHING
+        link = state.links[message.router]
+        is_new_life = link.life != message.life
+        taken: list[Run] = []
+        answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
+        over: list[int] = []
+        for run in message.runs:
+            key: CallKey = (run.tenant, run.caller, run.call.number)
+            answer = state.answers.get(key)
+            if answer is not None:
+                answers.setdefault(key[:2], []).append(answer)
+                over.append(run.number)
+            elif run.is_again and run.call.is_once and key not in state.tickets:
+                answers.setdefault(key[:2], []).append(_lost(run.call.number))
+                over.append(run.number)
+            elif is_new_life or run.number not in link.numbers:
+                taken.append(run)
+        note = RunsTaken(
+            message.router, message.life, message.floor, message.function, tuple(taken), tuple(over)
+        )
+        return Decision((note,), tuple(self._answered(answers)))
+
+    def _known(self, state: ServerState, asked: AskCalls) -> Decision:
+        """Tell a caller which of its calls are here, and answer those that have ended."""
+        running, answers = [], []
+        for number in asked.numbers:
+            key: CallKey = (asked.tenant, asked.caller, number)
+            answer = state.answers.get(key)
+            if answer is not None:
+                answers.append(answer)
+            elif key in state.tickets:
+                running.append(number)
+        messages: list[Message] = list(
+            self._answered({(asked.tenant, asked.caller): answers} if answers else {})
+        )
+        if running:
+            messages.append(CallsKnown(asked.tenant, asked.caller, self.region, self.server, tuple(running)))
+        return Decision((), tuple(messages)) if messages else NOTHING
+
+    def _answered(self, answers: dict[tuple[TenantName, str], list[CallAnswer]]) -> Iterable[CallsAnswered]:
+        for (tenant, caller), mine in answers.items():
+            yield CallsAnswered(tenant, caller, self.region, self.server, tuple(mine))
+
+    # Executors.
+
+    def _ended(self, state: ServerState, ends: tuple[EndedCall, ...]) -> Decision:
+        """Answer calls that ended. Calls wait again if their executor was taken, unless they may be begun once only."""
+        answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
+        over: list[tuple[int, CallAnswer]] = []
+        again: list[int] = []
+        for end in ends:
+            run = state.runs.get(end.ticket)
+            if run is None or run.executor != end.executor:
+                continue
+            if end.answer.outcome is CallOutcome.LOST and not run.is_once and run.tries < CALL_TRIES_MAX:
+                again.append(end.ticket)
+                continue
+            answer = _answer(run, end.answer)
+            answers.setdefault(run.key[:2], []).append(answer)
+            over.append((end.ticket, answer))
+        return Decision((Ended(tuple(over), tuple(again)),), tuple(self._answered(answers)))
+
+    def _changed(self, state: ServerState, changed: ExecutorChanged) -> Decision:
+        row = state.executors.get(changed.executor)
+        if row is None:
+            return NOTHING
+        seen = ExecutorSeen(changed.executor, changed.level, changed.is_gone)
+        if changed.is_gone and row.tickets:
+            lost = CallAnswer(0, CallOutcome.LOST, problem=changed.problem or "its executor is gone")
+            ended = self._ended(state, tuple(EndedCall(changed.executor, one, lost) for one in row.tickets))
+            return Decision((*ended.events, seen), ended.messages)
+        function = state.functions[row.function]
+        is_failed_start = (
+            changed.is_gone and bool(changed.problem) and not row.is_ending and row.level < row.top
+        )
+        if not is_failed_start or function.failed_starts + 1 < STARTS_FAILED_MAX:
+            return Decision((seen,))
+        refused = self._refuse_all(state, row.function, changed.problem)
+        return Decision((seen, *refused.events), refused.messages)
+
+    def _refuse_all(self, state: ServerState, function: FunctionId, problem: str) -> Decision:
+        """Answer all calls of a function that wait for an executor: none of them can have one."""
+        answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
+        over = []
+        for ticket in state.functions[function].waiting:
+            run = state.runs[ticket]
+            answer = CallAnswer(run.key[2], CallOutcome.FAILED, problem=problem)
+            answers.setdefault(run.key[:2], []).append(answer)
+            over.append((ticket, answer))
+        return Decision((Ended(tuple(over), ()), CodeRefused(function)), tuple(self._answered(answers)))
+
+    # Time.
+
+    def _woken(self, state: ServerState, now: Instant) -> Decision:
+        notes: list[Note] = []
+        messages: list[Message] = []
+        effects: list[Effect] = []
+        if not state.is_book_asked:
+            notes.append(BookAsked())
+            effects.append(ReadBook())
+        if state.assign_at is not None and state.assign_at <= now:
+            over = beyond_size(state)
+            if over:
+                self._end_beyond(state, over, notes, messages, effects)
+            else:
+                _assign(state, notes, effects)
+        self._end_idle(state, now, notes, effects)
+        self._ask_code(state, now, notes, messages)
+        if state.report_at is not None and state.report_at <= now:
+            slot = slot_of(self.server)
+            for router in self.routers:
+                report = report_of(state, self.region, router, self.server, slot, now)
+                if report is not None:
+                    messages.append(report)
+            notes.append(Reported())
+        return Decision(tuple(notes), tuple(messages), tuple(effects))
+
+    def _end_beyond(
+        self,
+        state: ServerState,
+        over: list[int],
+        notes: list[Note],
+        messages: list[Message],
+        effects: list[Effect],
+    ) -> None:
+        """End executors beyond the server's size. Their runs wait again, or are lost."""
+        ends = tuple(
+            EndedCall(number, ticket, CallAnswer(0, CallOutcome.LOST, problem="its server became smaller"))
+            for number in over
+            for ticket in state.executors[number].tickets
+        )
+        ended = self._ended(state, ends)
+        notes += [event for event in ended.events if isinstance(event, Note)]
+        notes.append(ExecutorsEnded(tuple(over)))
+        messages += ended.messages
+        effects += [EndExecutor(number) for number in over]
+
+    def _end_idle(self, state: ServerState, now: Instant, notes: list[Note], effects: list[Effect]) -> None:
+        """End executors that were idle for as long as they are kept, unless a call was just given to them."""
+        given = {number for note in notes if isinstance(note, CallsGiven) for number, _ in note.given}
+        ended = tuple(number for number in state.idle.passed(now) if number not in given)
+        if ended:
+            notes.append(ExecutorsEnded(ended))
+            effects += [EndExecutor(number) for number in ended]
+
+    def _ask_code(self, state: ServerState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
+        for function in state.code.passed(now):
+            row = state.functions[function]
+            if after(row.code_missed_at, CODE_SPAN) <= now or not row.waiting:
+                refused = self._refuse_all(state, function, "its caller has not sent its code")
+                notes += [event for event in refused.events if isinstance(event, Note)]
+                messages += refused.messages
+                continue
+            tenant, caller, _ = state.runs[row.waiting[0]].key
+            messages.append(CodeWanted(tenant, caller, self.region, self.server, function))
+            notes.append(CodeAsked(function, after(now, CODE_AGAIN)))
+
+
+def _assign(state: ServerState, notes: list[Note], effects: list[Effect]) -> None:
+    """Add the plan for runs without an executor."""
+    plan = assignment(state)
+    notes.append(
+        CallsGiven(
+            tuple((number, tuple(tickets)) for number, tickets in plan.given.items()),
+            tuple(plan.started.items()),
+            tuple(plan.ended),
+        )
+    )
+    effects += [EndExecutor(number) for number in plan.ended]
+    effects += [
+        StartExecutor(number, state.functions[function].spec) for number, function in plan.started.items()
+    ]
+    effects += [
+        GiveCalls(number, tuple((ticket, state.runs[ticket].arguments) for ticket in tickets))
+        for number, tickets in plan.given.items()
+    ]
+
+
+def _answer(run: RunRow, said: CallAnswer) -> CallAnswer:
+    level = WarmLevel.COLD if run.is_cold else said.level
+    return CallAnswer(run.key[2], said.outcome, said.value, said.problem, said.ran, level)
+
+
+def _lost(number: int) -> CallAnswer:
+    return CallAnswer(
+        number, CallOutcome.LOST, problem="it may have run, and the server that had it does not know it"
+    )

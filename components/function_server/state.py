@@ -1,0 +1,209 @@
+"""State of a function server: executors, calls with and without one, kept answers, and what each router has sent."""
+
+from collections import deque
+
+from msgspec import Struct, field
+
+from core.agenda import Agenda
+from core.calls.numbers import Numbers
+from core.nouns.function import CallAnswer, FunctionSpec, WarmLevel
+from core.nouns.function_limits import (
+    ANSWERS_KEPT_BYTES_MAX,
+    ANSWERS_KEPT_MAX,
+    ANSWERS_KEPT_SPAN,
+    CALL_WINDOW,
+    CALL_WINDOW_MAX,
+    KEEP_ALIVE_MAX,
+    KEEP_ALIVE_MIN,
+)
+from core.nouns.ids import FunctionId, TenantName
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.quantities import NOTHING, Amount
+
+CallKey = tuple[TenantName, str, int]
+"""One call: tenant, caller and number."""
+RUN_WEIGHT = 8
+"""A run changes the mean run time of its function by this part."""
+GAPS_KEPT = 32
+"""Idle times of executors that are remembered of one function, the newest."""
+KEEP_PART = 0.95
+"""Executors are kept for as long as this part of those gaps, and half as long again."""
+
+
+class Source(Struct, frozen=True):
+    """The number under which a router sent a run."""
+
+    router: str
+    life: str
+    number: int
+
+
+class RunRow(Struct):
+    """One call that has not ended."""
+
+    key: CallKey
+    function: FunctionId
+    arguments: bytes
+    is_once: bool
+    sources: list[Source]
+    """More than one if the call was sent again under another number."""
+    executor: int = 0
+    """0: the call waits for one."""
+    is_cold: bool = False
+    """The executor was not ready when the call came."""
+    tries: int = 0
+
+
+class ExecutorRow(Struct):
+    """One executor."""
+
+    function: FunctionId
+    tenant: TenantName
+    need: Amount
+    top: WarmLevel
+    level: WarmLevel = WarmLevel.COLD
+    tickets: dict[int, None] = field(default_factory=dict)
+    """Runs of the executor, in order."""
+    idle_since: Instant = Instant(0)
+    is_ending: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """A call begins at once unless another is before it."""
+        return self.level is self.top and not self.is_ending
+
+
+class FunctionRow(Struct):
+    """One function that was called here."""
+
+    spec: FunctionSpec
+    has_code: bool
+    code_asked_at: Instant = Instant(0)
+    code_missed_at: Instant = Instant(0)
+    """Since when the code is missing; 0: the code is here."""
+    waiting: deque[int] = field(default_factory=deque)
+    """Runs without an executor, in order."""
+    executors: dict[int, None] = field(default_factory=dict)
+    run_time: Nanoseconds = Nanoseconds(0)
+    """Mean; 0: none has ended yet."""
+    gaps: deque[int] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    """Idle times of executors that had another call afterwards."""
+    failed_starts: int = 0
+    """In a row."""
+
+    @property
+    def window(self) -> int:
+        """Return how many calls an executor is given at once."""
+        if not self.run_time:
+            return 1
+        return max(1, min(CALL_WINDOW_MAX, CALL_WINDOW // self.run_time))
+
+    @property
+    def keep_alive(self) -> Nanoseconds:
+        """Return how long an idle executor is kept, by the gaps that are known."""
+        if len(self.gaps) < GAPS_KEPT // 4:
+            return KEEP_ALIVE_MAX
+        ordered = sorted(self.gaps)
+        gap = ordered[min(len(ordered) - 1, int(KEEP_PART * len(ordered)))]
+        return Nanoseconds(max(KEEP_ALIVE_MIN, min(KEEP_ALIVE_MAX, gap + gap // 2)))
+
+    def add_run(self, ran: Nanoseconds) -> None:
+        """Learn from a call that ended."""
+        ran = Nanoseconds(max(1, ran))
+        self.run_time = Nanoseconds(
+            ran if not self.run_time else max(1, self.run_time + (ran - self.run_time) // RUN_WEIGHT)
+        )
+
+
+class Kept(Struct, frozen=True):
+    """The answer of a call that ended."""
+
+    answer: CallAnswer
+    at: Instant
+
+
+class KeptAnswers:
+    """Answers of the last minute, for calls that are said again; bounded by count and bytes."""
+
+    def __init__(self) -> None:
+        self._rows: dict[CallKey, Kept] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, key: CallKey) -> CallAnswer | None:
+        """Return the answer of a call, if still known."""
+        kept = self._rows.get(key)
+        return None if kept is None else kept.answer
+
+    def put(self, key: CallKey, answer: CallAnswer, now: Instant) -> None:
+        """Keep an answer, and let go of those that are too old or too many."""
+        self._drop(key)
+        self._rows[key] = Kept(answer, now)
+        self._bytes += len(answer.value)
+        while self._rows:
+            oldest = next(iter(self._rows))
+            is_full = len(self._rows) > ANSWERS_KEPT_MAX or self._bytes > ANSWERS_KEPT_BYTES_MAX
+            if not is_full and now - self._rows[oldest].at < ANSWERS_KEPT_SPAN:
+                return
+            self._drop(oldest)
+
+    def _drop(self, key: CallKey) -> None:
+        kept = self._rows.pop(key, None)
+        if kept is not None:
+            self._bytes -= len(kept.answer.value)
+
+
+class RouterLink(Struct):
+    """The runs that one router has sent, and their ends."""
+
+    life: str = ""
+    """Empty: the router was not heard yet."""
+    numbers: Numbers = field(default_factory=Numbers)
+    ended: dict[int, tuple[Nanoseconds, bool]] = field(default_factory=dict)
+    """Runs that have ended, from the router's floor on: run time, and whether the executor was cold."""
+    fresh: dict[int, None] = field(default_factory=dict)
+    """Ended runs that were not reported yet."""
+    changed: dict[FunctionId, None] = field(default_factory=dict)
+    """Functions of which executors have changed since the newest report."""
+    whole_at: Instant = Instant(0)
+    """When the next whole report is due."""
+    said: int = 0
+    """Reports."""
+
+
+class ServerState:
+    """All that one life of a function server knows."""
+
+    def __init__(self, at: Instant, routers: tuple[str, ...]) -> None:
+        self.life = f"{at:x}"
+        self.size = NOTHING
+        self.lent: dict[TenantName, Amount] = {}
+        self.is_book_asked = False
+        self.executors: dict[int, ExecutorRow] = {}
+        self.executor_count = 0
+        """That were started in this life."""
+        self.functions: dict[FunctionId, FunctionRow] = {}
+        self.runs: dict[int, RunRow] = {}
+        self.tickets: dict[CallKey, int] = {}
+        self.ticket_count = 0
+        self.waits: dict[FunctionId, None] = {}
+        """Functions with runs that wait for an executor, the one first that began to wait first."""
+        self.answers = KeptAnswers()
+        self.links = {router: RouterLink() for router in routers}
+        self.assign_at: Instant | None = None
+        """Set while an assignment of waiting runs may find something new."""
+        self.report_at: Instant | None = at
+        self.idle: Agenda[int] = Agenda()
+        """Idle executors, by when they are ended."""
+        self.code: Agenda[FunctionId] = Agenda()
+        """Functions whose code is missing, by when callers are asked for it."""
+
+    def used(self) -> dict[TenantName, Amount]:
+        """Return the amounts that executors use, by the tenant of their functions, without those that are being ended."""
+        used: dict[TenantName, Amount] = {}
+        for row in self.executors.values():
+            if not row.is_ending:
+                used[row.tenant] = used.get(row.tenant, NOTHING).plus(row.need)
+        return used

@@ -1,0 +1,369 @@
+"""The memory of one caller of functions: its calls without an answer, and the routers that it has heard.
+
+A caller says each call again, to the router that had it, until there is an answer. A call that may be begun once only is for one life of
+one router; when that life is over, servers are asked who has the call, and after `ASK_CALLS_SPAN` without an answer nobody can tell.
+
+Without clock or network: whoever runs a caller (mizzen/functions/, scenarios/) says what it hears, and when, and takes what it says.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from core.calls.numbers import Numbers
+from core.messages.base import Message
+from core.messages.functions import (
+    AskCalls,
+    CallFunction,
+    CallsAnswered,
+    CallsKnown,
+    CallsRefused,
+    RouterHere,
+)
+from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec
+from core.nouns.function_limits import (
+    ASK_CALLS_SPAN,
+    CALL_AGAIN,
+    CALL_AGAIN_MAX,
+    CALL_BATCH_BYTES,
+    CALLS_AT_ONCE_MAX,
+    CALLS_OUT_MAX,
+    ROUTER_SILENCE_MAX,
+)
+from core.nouns.ids import FunctionId, RegionName, TenantName
+from core.nouns.instant import Instant, Nanoseconds, after, earliest
+from core.nouns.quantities import Amount
+from core.nouns.reasons import SENTENCES, Reason
+from core.nouns.workload import NEVER
+from core.routing.ring import router_of
+
+ANSWERED_TOLD_MAX = 64
+"""Ranges of answered calls that go with a message."""
+FULL = 1_000_000
+"""Load of a region that has no room left, in millionths."""
+LOOK = Nanoseconds(CALL_AGAIN // 4)
+"""Between two looks at calls without an answer."""
+RouterKey = tuple[RegionName, str]
+
+
+class RouterRow(Struct):
+    """One router that was heard."""
+
+    life: str
+    heard_at: Instant
+    load: int
+    size: Amount
+    warm: frozenset[FunctionId]
+    routers: tuple[str, ...]
+    out: int = 0
+    """Calls of this caller that it has."""
+    rests_until: Instant = Instant(0)
+    """It was full, and is told nothing before."""
+
+
+class CallRow(Struct):
+    """One call without an answer."""
+
+    function: FunctionSpec
+    call: Call
+    added_at: Instant
+    router: RouterKey | None = None
+    """None: it is not said, or is to be said anew."""
+    life: str = ""
+    said_at: Instant = Instant(0)
+    wait: Nanoseconds = CALL_AGAIN
+    """From when it was said to when it is said again."""
+    asked_at: Instant = Instant(0)
+    """Since when servers are asked who has it; 0: they are not."""
+    is_known: bool = False
+    """Whether a server has said so since it was asked."""
+
+
+class Caller:
+    """One caller."""
+
+    def __init__(self, tenant: TenantName, name: str) -> None:
+        self.tenant = tenant
+        self.name = name
+        self.routers: dict[RouterKey, RouterRow] = {}
+        self.calls: dict[int, CallRow] = {}
+        self.count = 0
+        """Calls that were added, ever."""
+        self._answered = Numbers()
+        self._unsaid: dict[FunctionId, deque[int]] = {}
+        """Calls to be said as soon as a router has room, by function, in order."""
+        self._later: list[tuple[Instant, int]] = []
+        """Calls that were refused for now, with the time from which on they are said again."""
+        self._ended: list[CallAnswer] = []
+        self._say_at: Instant | None = None
+        """Set while there may be something new to say."""
+        self._look_at: Instant | None = None
+        """When silence and repeats are looked at next."""
+
+    # What its user does.
+
+    def add(
+        self,
+        function: FunctionSpec,
+        arguments: bytes,
+        now: Instant,
+        *,
+        within: Nanoseconds = NEVER,
+        is_once: bool = False,
+    ) -> int:
+        """Add a call, to be said by the next `take`. Return its number."""
+        self.count += 1
+        self.calls[self.count] = CallRow(function, Call(self.count, arguments, within, is_once), now)
+        self._unsaid.setdefault(function.id, deque()).append(self.count)
+        self._say_soon(now)
+        return self.count
+
+    def ended(self) -> list[CallAnswer]:
+        """Return the answers since the last time, each call's once."""
+        found, self._ended = self._ended, []
+        return found
+
+    def drop(self, number: int) -> None:
+        """Wait for a call no more. What was said of it may run."""
+        if number in self.calls:
+            self._end(number)
+
+    # What it hears.
+
+    def hear(self, message: Message, now: Instant) -> None:
+        """Take in a message of a router or a server; others are ignored."""
+        match message:
+            case RouterHere():
+                self._here(message, now)
+            case CallsAnswered(answers=answers):
+                for answer in answers:
+                    self._answer(answer)
+            case CallsRefused():
+                self._refused(message, now)
+            case CallsKnown(numbers=numbers):
+                for number in numbers:
+                    row = self.calls.get(number)
+                    if row is not None:
+                        row.is_known, row.asked_at = True, now
+
+    def _here(self, said: RouterHere, now: Instant) -> None:
+        key = (said.region, said.router)
+        row = self.routers.get(key)
+        if row is not None and row.life != said.life:
+            self._lose_router(key, now)
+            row = None
+        if row is None:
+            row = self.routers[key] = RouterRow(
+                said.life, now, said.load, said.size, frozenset(said.warm), said.routers
+            )
+            self._say_soon(now)
+        row.heard_at, row.load, row.size = now, said.load, said.size
+        row.warm, row.routers = frozenset(said.warm), said.routers
+
+    def _answer(self, answer: CallAnswer) -> None:
+        if answer.number in self.calls:
+            self._end(answer.number)
+            self._ended.append(answer)
+            if self._unsaid:
+                self._say_at = Instant(0)  # There may be room for them.
+
+    def _refused(self, said: CallsRefused, now: Instant) -> None:
+        key = (said.region, said.router)
+        router = self.routers.get(key)
+        if router is not None and said.again_in and said.reason != Reason.OTHER_ROUTER:
+            router.rests_until = after(now, said.again_in)
+        for number in said.numbers:
+            row = self.calls.get(number)
+            if row is None or row.router != key:
+                continue
+            if said.reason == Reason.OTHER_ROUTER:
+                self._ask(row, now)
+            elif said.again_in:
+                self._unsay(number, row)
+                self._later.append((after(now, said.again_in), number))
+            else:
+                text = said.problems[0] if said.problems else SENTENCES[said.reason]
+                self._answer(CallAnswer(number, CallOutcome.REFUSED, problem=text))
+        self._say_soon(now)
+
+    # What it says.
+
+    def due(self) -> Instant | None:
+        """Return when `take` may have something new to say."""
+        return earliest(self._say_at, self._look_at, min((at for at, _ in self._later), default=None))
+
+    def take(self, now: Instant) -> list[Message]:
+        """Return what is to be said now: calls that were not said yet, those without an answer again, and questions to servers."""
+        self._bring_back(now)
+        messages = self._look(now) if self._look_at is not None and self._look_at <= now else []
+        messages += self._say_unsaid(now)
+        self._say_at = None
+        if self._look_at is None and self.calls:
+            self._look_at = after(now, LOOK)
+        return messages
+
+    def _look(self, now: Instant) -> list[Message]:
+        """Look at what nothing tells of. Return what is said again, and what is asked."""
+        messages: list[Message] = []
+        silent = [key for key, row in self.routers.items() if after(row.heard_at, ROUTER_SILENCE_MAX) <= now]
+        for key in silent:
+            self._lose_router(key, now)
+        again: dict[tuple[RouterKey, FunctionId], list[int]] = {}
+        asked: dict[RegionName, list[int]] = {}
+        for number, row in list(self.calls.items()):
+            self._look_at_call(number, row, now, again, asked)
+        for (key, _), numbers in again.items():
+            messages += self._messages(key, numbers, now)
+        for region, numbers in asked.items():
+            messages += [
+                AskCalls(region, self.tenant, self.name, tuple(numbers[begin : begin + CALLS_AT_ONCE_MAX]))
+                for begin in range(0, len(numbers), CALLS_AT_ONCE_MAX)
+            ]
+        self._look_at = after(now, LOOK) if self.calls else None
+        return messages
+
+    def _look_at_call(
+        self,
+        number: int,
+        row: CallRow,
+        now: Instant,
+        again: dict[tuple[RouterKey, FunctionId], list[int]],
+        asked: dict[RegionName, list[int]],
+    ) -> None:
+        """Give a call up, or add it to what is said again or asked for."""
+        if row.call.within and after(row.added_at, Nanoseconds(2 * row.call.within)) <= now:
+            outcome = CallOutcome.LOST if row.router is not None else CallOutcome.REFUSED
+            self._answer(CallAnswer(number, outcome, problem="there was no answer within twice its time"))
+        elif row.asked_at:
+            assert row.router is not None, number
+            if after(row.asked_at, ASK_CALLS_SPAN) > now:
+                asked.setdefault(row.router[0], []).append(number)
+            elif row.is_known:
+                row.is_known, row.asked_at = False, now
+                asked.setdefault(row.router[0], []).append(number)
+            else:
+                text = "its router is gone, no server knows it, and it may not be begun twice"
+                self._answer(CallAnswer(number, CallOutcome.LOST, problem=text))
+        elif row.router is not None and after(row.said_at, row.wait) <= now:
+            row.wait = Nanoseconds(min(2 * row.wait, CALL_AGAIN_MAX))
+            again.setdefault((row.router, row.function.id), []).append(number)
+
+    def _say_unsaid(self, now: Instant) -> list[Message]:
+        messages: list[Message] = []
+        for function in list(self._unsaid):
+            waiting = self._unsaid[function]
+            while waiting:
+                spec = self.calls[waiting[0]].function
+                key = self._router_for(spec, now)
+                room = CALLS_OUT_MAX - self.routers[key].out if key is not None else 0
+                if key is None or room <= 0:
+                    break
+                numbers = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+                for number in numbers:
+                    row = self.calls[number]
+                    row.router, row.life, row.wait = key, self.routers[key].life, CALL_AGAIN
+                self.routers[key].out += len(numbers)
+                messages += self._messages(key, numbers, now)
+            if not waiting:
+                del self._unsaid[function]
+        return messages
+
+    def _messages(self, key: RouterKey, numbers: Iterable[int], now: Instant) -> list[Message]:
+        """Return the messages that say these calls of one function to a router, none of them too large."""
+        parts: list[list[Call]] = []
+        size = 0
+        spec: FunctionSpec | None = None
+        life = ""
+        for number in numbers:
+            row = self.calls[number]
+            spec, life = row.function, row.life
+            row.said_at = now
+            size += len(row.call.arguments)
+            is_full = bool(parts) and (len(parts[-1]) >= CALLS_AT_ONCE_MAX or size > CALL_BATCH_BYTES)
+            if not parts or is_full:
+                parts.append([])
+                size = len(row.call.arguments)
+            parts[-1].append(self._with_time_left(row, now))
+        if spec is None:
+            return []
+        floor = self._answered.taken + 1
+        answered = self._answered.ranges(ANSWERED_TOLD_MAX)
+        return [
+            CallFunction(key[0], key[1], life, self.tenant, self.name, floor, spec, tuple(part), answered)
+            for part in parts
+        ]
+
+    def _with_time_left(self, row: CallRow, now: Instant) -> Call:
+        call = row.call
+        if not call.within or now == row.added_at:
+            return call
+        left = Nanoseconds(max(1, row.added_at + call.within - now))
+        return Call(call.number, call.arguments, left, call.is_once)
+
+    def _router_for(self, spec: FunctionSpec, now: Instant) -> RouterKey | None:
+        """Return the router for new calls of a function: in a region where it is warm, else the least loaded that has room for it."""
+        best: tuple[tuple[bool, bool, int, RegionName], RouterKey] | None = None
+        for region in sorted({region for region, _ in self.routers}):
+            names = [name for one, name in self.routers if one == region]
+            key = (region, router_of(spec.id, sorted(names)))
+            row = self.routers[key]
+            if row.rests_until > now or not row.size.covers(spec.need):
+                continue
+            is_warm = spec.id in row.warm
+            place = (row.load >= FULL, not is_warm, row.load, region)
+            if best is None or place < best[0]:
+                best = place, key
+        return best[1] if best is not None else None
+
+    # Helpers.
+
+    def _lose_router(self, key: RouterKey, now: Instant) -> None:
+        """A life of a router is over: its calls are said to another one, or asked for."""
+        del self.routers[key]
+        for number, row in self.calls.items():
+            if row.router != key or row.asked_at:
+                continue
+            if row.call.is_once:
+                self._ask(row, now)
+            else:
+                row.router = None
+                self._unsaid.setdefault(row.function.id, deque()).append(number)
+        self._say_soon(now)
+
+    def _ask(self, row: CallRow, now: Instant) -> None:
+        if not row.asked_at:
+            row.asked_at = now
+            self._free(row)
+            self._look_at = now
+
+    def _unsay(self, number: int, row: CallRow) -> None:
+        self._free(row)
+        row.router = None
+        assert number in self.calls
+
+    def _free(self, row: CallRow) -> None:
+        router = self.routers.get(row.router) if row.router is not None else None
+        if router is not None and router.life == row.life:
+            router.out -= 1
+
+    def _bring_back(self, now: Instant) -> None:
+        """Have calls said that were refused for now."""
+        for at, number in self._later:
+            row = self.calls.get(number)
+            if at <= now and row is not None:
+                self._unsaid.setdefault(row.function.id, deque()).append(number)
+        self._later = [(at, number) for at, number in self._later if at > now]
+
+    def _end(self, number: int) -> None:
+        row = self.calls.pop(number)
+        self._answered.add(number)
+        if row.router is None:
+            waiting = self._unsaid.get(row.function.id)
+            if waiting is not None and number in waiting:
+                waiting.remove(number)
+        elif not row.asked_at:
+            self._free(row)
+
+    def _say_soon(self, now: Instant) -> None:
+        self._say_at = earliest(self._say_at, now)

@@ -1,0 +1,231 @@
+"""Calls of functions: from their callers to a router, to a function server, and back.
+
+A caller's calls are numbered from 1 on. With each message a caller tells its floor: every call below has an answer. A router remembers
+of each caller the calls from the floor on, so a repeat is known as one, however late; in the same way routers number what they send to
+a server, and tell a floor of their own.
+"""
+
+from msgspec import Struct
+
+from core.messages.base import Answer, Message
+from core.nouns.function import Call, CallAnswer, Executors, FunctionSpec
+from core.nouns.ids import FunctionId, RegionName, TenantName
+from core.nouns.instant import Nanoseconds
+from core.nouns.quantities import NOTHING, Amount
+from core.nouns.reasons import Reason
+
+# From and to callers.
+
+
+class CallFunction(Message, frozen=True, tag="call-function"):
+    """Run these calls of one function. At most `CALLS_AT_ONCE_MAX`, with arguments of `CALL_BYTES_MAX` in all unless there is one alone."""
+
+    region: RegionName
+    router: str
+    life: str
+    """Of the router, as it said: a call that may be begun once only is for no other life. Empty: not known yet."""
+    tenant: TenantName
+    caller: str
+    floor: int
+    """Every call with a lower number has an answer."""
+    function: FunctionSpec
+    calls: tuple[Call, ...]
+    answered: tuple[tuple[int, int], ...] = ()
+    """Ranges above the floor, first and last, of calls that have an answer."""
+
+
+class CallsRefused(Message, frozen=True, tag="calls-refused"):
+    """A router or a server takes these calls not: they are not begun there."""
+
+    tenant: TenantName
+    caller: str
+    region: RegionName
+    router: str
+    numbers: tuple[int, ...]
+    reason: Reason
+    problems: tuple[str, ...] = ()
+    again_in: Nanoseconds = Nanoseconds(0)
+    """When to say them again, there or elsewhere; 0: never, because they would be refused again."""
+
+
+class CallsAnswered(Message, frozen=True, tag="calls-answered"):
+    """These calls have ended."""
+
+    tenant: TenantName
+    caller: str
+    region: RegionName
+    server: str
+    """Empty: the router answers, for a call that is lost."""
+    answers: tuple[CallAnswer, ...]
+
+
+class CodeWanted(Message, frozen=True, tag="code-wanted"):
+    """A server has calls of a function whose code it does not have."""
+
+    tenant: TenantName
+    caller: str
+    region: RegionName
+    server: str
+    function: FunctionId
+
+
+class CodeSent(Message, frozen=True, tag="code-sent"):
+    """The pickled code of a function."""
+
+    region: RegionName
+    server: str
+    tenant: TenantName
+    function: FunctionId
+    code: bytes
+
+
+class AskCalls(Message, frozen=True, tag="ask-calls"):
+    """Every server of the region that knows one of these calls says so: their router is gone, and they may not be begun twice."""
+
+    region: RegionName
+    tenant: TenantName
+    caller: str
+    numbers: tuple[int, ...]
+
+
+class CallsKnown(Message, frozen=True, tag="calls-known"):
+    """A server has these calls, and will answer them. What has ended there is answered again at once."""
+
+    tenant: TenantName
+    caller: str
+    region: RegionName
+    server: str
+    numbers: tuple[int, ...]
+
+
+class RouterHere(Message, frozen=True, tag="router-here"):
+    """A router lives. Said every `ROUTER_INTERVAL`, and to a caller's first question."""
+
+    region: RegionName
+    router: str
+    life: str
+    routers: tuple[str, ...]
+    """All that the region has: a function belongs to one of them by rendezvous hashing."""
+    load: int
+    """Millionths of the region's size for functions that are in use or waited for; may exceed a million."""
+    size: Amount
+    """What functions may use in the region now."""
+    warm: tuple[FunctionId, ...] = ()
+    """Functions with an executor, at most `WARM_TOLD_MAX`."""
+
+
+# Between routers and servers.
+
+
+class Run(Struct, frozen=True, array_like=True, gc=False):
+    """One call on its way from a router to a server."""
+
+    number: int
+    """Counts what one life of a router sends to one server, from 1 on."""
+    caller: str
+    tenant: TenantName
+    call: Call
+    is_again: bool = False
+    """Whether the call may have run before: one that may be begun once only is lost if the server does not know it."""
+
+
+class RunCalls(Message, frozen=True, tag="run-calls"):
+    """Run these calls of one function; with none of them, only the floor is told."""
+
+    region: RegionName
+    server: str
+    server_life: str
+    """A server that has started again since takes none of them."""
+    router: str
+    life: str
+    floor: int
+    """Of the runs: the router has heard of the end of all below."""
+    function: FunctionSpec | None = None
+    runs: tuple[Run, ...] = ()
+
+
+class ServerReport(Message, frozen=True, tag="server-report"):
+    """How a server stands: to each router of its region, every `SERVER_REPORT` and at changes."""
+
+    region: RegionName
+    router: str
+    server: str
+    life: str
+    number: int
+    """Counts the reports of a life: an older one says nothing new."""
+    slot: int
+    """Its place on the ring."""
+    size: Amount
+    """What functions of all tenants together may use here now."""
+    used: Amount
+    """By executors with calls of other routers than this one. Idle executors make room, and count for nothing."""
+    lent: tuple[tuple[TenantName, Amount], ...] = ()
+    """Parts of the size that one tenant alone may use; the rest is everybody's."""
+    executors: tuple[Executors, ...] = ()
+    """Of each function, whole every `SERVER_REPORT`; in between only of those that changed."""
+    is_whole: bool = True
+    ended: tuple[tuple[int, Nanoseconds, bool], ...] = ()
+    """Runs of the router, in the life named, that have ended: number, run time, and whether the executor was cold. Said again until the router's
+    floor is above.
+    """
+    router_life: str = ""
+    taken: int = 0
+    """Every run of that life up to this number has come."""
+    leaves_in: Nanoseconds = Nanoseconds(0)
+    """It is about to go, or to shrink, and takes nothing new; 0: it is not."""
+
+
+# For people.
+
+
+class ShowFunctions(Message, frozen=True, tag="show-functions"):
+    """Tell what a router knows of functions: those of the credentials' tenant, or all."""
+
+    region: RegionName
+    router: str
+
+
+class ShownFunction(Struct, frozen=True):
+    """One function, as a router sees it."""
+
+    function: FunctionId
+    calls: int
+    """That ended in the last 60 s."""
+    run_time: Nanoseconds
+    """Mean of these."""
+    cold: int
+    """Of these, the ones for which an executor had to be started."""
+    waiting: int
+    running: int
+    servers: tuple[str, ...]
+    """Its min-worker-set."""
+    warm: int
+    """Executors."""
+    lost: int
+    """In the last 60 s."""
+
+
+class FunctionsShown(Answer, frozen=True, tag="functions-shown"):
+    """All of them, the one with most calls first."""
+
+    functions: tuple[ShownFunction, ...]
+    servers: int
+    size: Amount = NOTHING
+
+
+# What the server's machine tells the server, and never crosses the bus, is in core/messages/executors.py.
+
+MESSAGES: tuple[type[Message], ...] = (
+    CallFunction,
+    CallsRefused,
+    CallsAnswered,
+    CodeWanted,
+    CodeSent,
+    AskCalls,
+    CallsKnown,
+    RouterHere,
+    RunCalls,
+    ServerReport,
+    ShowFunctions,
+    FunctionsShown,
+)

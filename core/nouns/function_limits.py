@@ -1,0 +1,56 @@
+"""Limits of functions and their calls (docs/functions.md)."""
+
+from core.nouns.instant import Nanoseconds, seconds
+
+CALLS_AT_ONCE_MAX = 256
+"""In one message."""
+CALL_BATCH_BYTES = 64 * 1024
+"""Of arguments in one message with several calls: one with a larger argument travels alone."""
+CALL_BYTES_MAX = 512 * 1024
+"""Of one call's arguments, and of its value: larger ones go by file."""
+CALLS_OUT_MAX = 4_096
+"""Of one caller at one router, without an answer."""
+CALLS_HELD_MAX = 50_000
+"""By one router, of all callers."""
+CALLS_HELD_BYTES_MAX = 256 * 1024 * 1024
+"""Of their arguments."""
+CALL_AGAIN: Nanoseconds = seconds(2)
+"""After which a caller says a call again that has no answer; then twice as long, up to `CALL_AGAIN_MAX`."""
+CALL_AGAIN_MAX: Nanoseconds = seconds(16)
+CALLER_SILENCE_MAX: Nanoseconds = seconds(120)
+"""After which a router forgets a caller, and its calls that wait."""
+ROUTER_INTERVAL: Nanoseconds = seconds(2)
+ROUTER_SILENCE_MAX: Nanoseconds = seconds(7)
+"""After which callers take a router for gone: three times it was not heard."""
+ASK_CALLS_SPAN: Nanoseconds = seconds(3)
+"""How long a caller waits for servers that know a call of a router that is gone; nobody can tell what became of it then."""
+WARM_TOLD_MAX = 256
+"""Functions that a router names as warm."""
+SERVER_REPORT: Nanoseconds = seconds(1)
+SERVER_STALE: Nanoseconds = seconds(3)
+"""A server that was not heard for so long gets nothing."""
+SERVER_GONE: Nanoseconds = seconds(10)
+"""One that was not heard for so long is taken for gone: what it had is run elsewhere, or lost if it may be begun once only."""
+RUN_AGAIN: Nanoseconds = seconds(1)
+"""After which a router sends a run again that has not come."""
+CALL_WINDOW: Nanoseconds = seconds(0.05)
+"""Work that an executor is given at once: calls of microseconds would else wait for each round trip."""
+CALL_WINDOW_MAX = 256
+"""Calls that an executor is given at once."""
+ANSWERS_KEPT_SPAN: Nanoseconds = seconds(60)
+ANSWERS_KEPT_MAX = 10_000
+"""By a server, for calls that are said again."""
+ANSWERS_KEPT_BYTES_MAX = 64 * 1024 * 1024
+KEEP_ALIVE_MIN: Nanoseconds = seconds(30)
+KEEP_ALIVE_MAX: Nanoseconds = seconds(600)
+"""Of an idle executor: also while nothing is known of its function, as in the paper's experiments."""
+CODE_AGAIN: Nanoseconds = seconds(1)
+CODE_SPAN: Nanoseconds = seconds(15)
+"""How long a server waits for pickled code, before the calls that need it have failed."""
+CODE_BYTES_MAX = 512 * 1024
+CALL_TRIES_MAX = 3
+"""How often a server begins a call whose executor was taken from it."""
+FUNCTIONS_COUNTED: Nanoseconds = seconds(60)
+"""Between two facts about the calls of a region."""
+FUNCTIONS_REMEMBERED_MAX = 1_000
+"""Of a region, in its image."""

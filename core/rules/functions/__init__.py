@@ -1,0 +1,1 @@
+"""Functions: the check of calls (`calls.py`)."""

@@ -1,0 +1,54 @@
+"""The check of calls: every problem at once, each with a field."""
+
+import re
+
+from core.messages.functions import CallFunction
+from core.nouns.function import FunctionSpec
+from core.nouns.function_limits import CALL_BATCH_BYTES, CALL_BYTES_MAX, CALLS_AT_ONCE_MAX
+from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NUMBER_MAX, SPAN_MAX
+
+_NAME = re.compile(r"[A-Za-z0-9_.:<>-]{1,200}")
+_DIGEST = re.compile(r"[0-9a-f]{8,64}")
+_CALLER = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def problems_of_call(said: CallFunction) -> tuple[str, ...]:
+    """Return the problems of calls that a caller says, apart from the size of the message; empty: well formed."""
+    found = list(problems_of_function(said.function))
+    if said.function.tenant != said.tenant:
+        found.append(f"function.tenant: it is {said.function.tenant}'s, and {said.tenant} calls it")
+    if not _CALLER.fullmatch(said.caller):
+        found.append("caller: a name has letters, digits, '-' and '_', 128 at most")
+    if not 0 < len(said.calls) <= CALLS_AT_ONCE_MAX:
+        found.append(f"calls: there are {len(said.calls)}, and 1 to {CALLS_AT_ONCE_MAX} go in one message")
+    if not all(0 < call.number <= NUMBER_MAX for call in said.calls):
+        found.append("calls: they are numbered from 1 on")
+    if len({call.number for call in said.calls}) < len(said.calls):
+        found.append("calls: two have one number")
+    if not all(0 <= call.within <= SPAN_MAX for call in said.calls):
+        found.append("within: it is not between 0 and a hundred years")
+    sizes = [len(call.arguments) for call in said.calls]
+    if max(sizes, default=0) > CALL_BYTES_MAX:
+        found.append(f"arguments: {max(sizes)} bytes, and {CALL_BYTES_MAX} are the most; pass a file's name")
+    elif len(sizes) > 1 and sum(sizes) > 2 * CALL_BATCH_BYTES:
+        found.append(f"calls: {sum(sizes)} bytes in one message; at most {2 * CALL_BATCH_BYTES} go together")
+    return tuple(found)
+
+
+def problems_of_function(spec: FunctionSpec) -> tuple[str, ...]:
+    """Return the problems of a function's description; empty: well formed."""
+    found = []
+    if not _NAME.fullmatch(spec.name):
+        found.append("function.name: it has letters, digits and . : _ - alone, 200 at most")
+    if not _DIGEST.fullmatch(spec.digest):
+        found.append("function.digest: it is 8 to 64 hexadecimal digits")
+    if not 0 < len(spec.tenant) <= NAME_LENGTH_MAX:
+        found.append("function.tenant: there is none")
+    needs = (spec.need.gpu_milli, spec.need.cpu_milli, spec.need.memory_bytes)
+    if min(needs) < 0 or max(needs) > NEED_MAX or not any(needs):
+        found.append("function.need: an executor needs something, and no more than a node could have")
+    if not 0 <= spec.timeout <= SPAN_MAX:
+        found.append("function.timeout: it is not between 0 and a hundred years")
+    if spec.code.target and (":" not in spec.code.target or not spec.code.directory.startswith("/")):
+        found.append("function.code: a target is module:name, in a directory that begins with /")
+    return tuple(found)
