@@ -8,9 +8,10 @@ loses is sent anew; calls that may be begun once only are answered as lost.
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from components.function_router.dispatching import Sending, dispatch, is_usable
+from components.function_router.dispatching import Sending, could_run, dispatch, is_usable
 from components.function_router.notes import (
     CallersForgotten,
+    CallsGivenBack,
     CallsHeard,
     CallsOver,
     CallsSent,
@@ -48,6 +49,7 @@ from core.nouns.function_limits import (
     CALLS_HELD_BYTES_MAX,
     CALLS_HELD_MAX,
     CALLS_OUT_MAX,
+    NO_SERVER_AGAIN,
     RUN_AGAIN,
     SERVER_GONE,
 )
@@ -56,13 +58,11 @@ from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import NEVER
 from core.routing import POLICIES
-from core.rules.functions.calls import problems_of_call
+from core.rules.functions.calls import is_answerable, is_report_well_formed, problems_of_call
 from core.rules.ownership import owns
 
 FULL_SPAN = seconds(1)
 """After which calls are said again that a full router did not take."""
-NO_SERVER_SPAN = seconds(2)
-"""After which calls are said again that no server could run now."""
 
 
 class FunctionRouter:
@@ -103,16 +103,17 @@ class FunctionRouter:
             case Woken():
                 return self._woken(state, envelope.at)
             case CallFunction() as said:
-                return self._call(state, said) if owns(envelope.tenant, said.tenant) else NOTHING
+                is_its_own = owns(envelope.tenant, said.tenant) and is_answerable(said.tenant, said.caller)
+                return self._call(state, said, envelope.at) if is_its_own else NOTHING
             case ServerReport() as report:
-                return self._report(state, report)
+                return self._report(state, report) if is_report_well_formed(report) else NOTHING
             case ShowFunctions():
                 return answered(shown_functions(state, envelope.tenant, envelope.at))
         return NOTHING
 
     # Calls.
 
-    def _call(self, state: RouterState, said: CallFunction) -> Decision:
+    def _call(self, state: RouterState, said: CallFunction, at: Instant) -> Decision:
         """Take the calls that are new, send those again of which the end was told, and refuse those without room."""
         numbers = tuple(call.number for call in said.calls)
         problems = problems_of_call(said)
@@ -136,6 +137,9 @@ class FunctionRouter:
                     again.append((row.server, call))
                 else:
                     (lost if call.is_once else new).append(call)
+        homeless: list[Call] = []
+        if new and not could_run(state, said.function, at):
+            new, homeless = homeless, new
         taken, refused = self._within_ceilings(state, new, caller.out if caller is not None else 0)
         notes: list[Note] = [
             CallsHeard((said.tenant, said.caller), said.floor, said.answered, said.function, tuple(taken))
@@ -147,12 +151,14 @@ class FunctionRouter:
             calls = tuple(call for _, call in group)
             notes.append(CallsSentAgain(server, (said.tenant, said.caller), calls))
             messages += self._runs(state, server, said, calls)
-        if refused:
-            numbers = tuple(call.number for call in refused)
-            messages.append(self._refused(said, numbers, Reason.ROUTER_FULL, (), FULL_SPAN))
-        if late:
-            numbers = tuple(call.number for call in late)
-            messages.append(self._refused(said, numbers, Reason.OTHER_ROUTER, (), FULL_SPAN))
+        for left_out, reason, span in (
+            (refused, Reason.ROUTER_FULL, FULL_SPAN),
+            (late, Reason.OTHER_ROUTER, FULL_SPAN),
+            (homeless, Reason.NO_FUNCTION_SERVER, NO_SERVER_AGAIN),
+        ):
+            if left_out:
+                numbers = tuple(call.number for call in left_out)
+                messages.append(self._refused(said, numbers, reason, (), span))
         if lost:
             answers = tuple(_lost(call.number) for call in lost)
             messages.append(CallsAnswered(said.tenant, said.caller, self.region, "", answers))
@@ -289,15 +295,40 @@ class FunctionRouter:
         )
         if gone:
             notes.append(CallersForgotten(gone))
+        homeless = [one for one in state.waits if not could_run(state, state.functions[one].spec, now)]
+        self._give_back(state, homeless, gone, notes, messages)
         over = [
             key
             for function in state.waits
+            if function not in homeless
             for _, key in state.functions[function].waiting
             if key[:2] not in gone and _is_too_late(state.call(key), now)
         ]
         if over:
             notes.append(CallsOver(refused=tuple(over)))
             messages += self._answers((key, _too_late(key[2])) for key in over)
+
+    def _give_back(
+        self,
+        state: RouterState,
+        functions: list[FunctionId],
+        gone: tuple[CallerKey, ...],
+        notes: list[Note],
+        messages: list[Message],
+    ) -> None:
+        """Give calls back to their callers that wait for capacity which no server has any more: another region may have some."""
+        by_caller: dict[CallerKey, list[int]] = {}
+        for function in functions:
+            for _, key in state.functions[function].waiting:
+                if key[:2] not in gone:
+                    by_caller.setdefault(key[:2], []).append(key[2])
+        reason = Reason.NO_FUNCTION_SERVER
+        for (tenant, caller), numbers in by_caller.items():
+            refused = CallsRefused(
+                tenant, caller, self.region, self.router, tuple(numbers), reason, (), NO_SERVER_AGAIN
+            )
+            messages.append(refused)
+            notes.append(CallsGivenBack((tenant, caller), refused.numbers))
 
     def _repeat(
         self,

@@ -8,6 +8,7 @@ start.
 from msgspec import Struct
 
 from components.function_router.state import CallKey, FunctionRow, RouterState, ServerRow, executors_for
+from core.nouns.function import FunctionSpec
 from core.nouns.function_limits import SERVER_STALE
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant
@@ -111,6 +112,13 @@ class _Tally:
 def is_usable(row: ServerRow, now: Instant) -> bool:
     """Return whether a server may be sent calls: its report is fresh, and it is not about to leave."""
     return now - row.heard_at < SERVER_STALE and not row.leaves_in
+
+
+def could_run(state: RouterState, spec: FunctionSpec, now: Instant) -> bool:
+    """Return whether a server has, when empty, room for an executor of a function. Until servers have told their sizes, one may have."""
+    return now - state.since < SERVER_STALE or any(
+        Room(row.size, row.lent, {}).ever_fits(spec.tenant, spec.need) for row in state.servers.values()
+    )
 
 
 def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatch:

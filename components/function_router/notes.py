@@ -58,6 +58,13 @@ class CallsOver(Note, frozen=True):
     refused: tuple[CallKey, ...] = ()
 
 
+class CallsGivenBack(Note, frozen=True):
+    """Calls of one caller that waited do so no more: no server could run them."""
+
+    caller: CallerKey
+    numbers: tuple[int, ...]
+
+
 class MembersChanged(Note, frozen=True):
     """Min-worker-sets are these from now on."""
 
@@ -104,10 +111,6 @@ class Ticked(Note, frozen=True):
     """Silence, and calls that are wanted no more, were looked for."""
 
 
-class Counted(Note, frozen=True):
-    """The region's store was told the counts of calls."""
-
-
 def fold(state: RouterState, note: Note, now: Instant) -> None:
     """Fold a note of the router's own."""
     match note:
@@ -134,6 +137,9 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
             for key in refused:
                 _count(state, key).refused += 1
                 _drop(state, key)
+        case CallsGivenBack(caller, numbers):
+            for number in numbers:
+                _drop(state, (*caller, number))
         case MembersChanged(members):
             for function, found in members:
                 state.functions[function].members = found
@@ -159,10 +165,6 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
                     _drop(state, (*name, number))
             is_idle = not (state.servers or state.callers)
             state.tick_at = None if is_idle else after(now, TICK)
-        case Counted():
-            state.counted_at = now
-            for known in state.functions.values():
-                known.counts = Counts()
         case _:
             raise AssertionError(note)
 

@@ -140,6 +140,7 @@ class RouterState:
     """All that one life of a router knows."""
 
     def __init__(self, at: Instant) -> None:
+        self.since = at
         self.life = f"{at:x}"
         self.callers: dict[CallerKey, CallerRow] = {}
         self.functions: dict[FunctionId, FunctionRow] = {}
@@ -155,7 +156,6 @@ class RouterState:
         """When the router tells next that it lives."""
         self.tick_at: Instant | None = None
         """When silent servers, repeats and expired calls are looked at next."""
-        self.counted_at = at
 
     def call(self, key: CallKey) -> CallRow | None:
         """Return a call that is known."""

@@ -45,6 +45,7 @@ from core.nouns.function_limits import CALL_TRIES_MAX, CODE_AGAIN, CODE_BYTES_MA
 from core.nouns.ids import FunctionId, LogName, RegionName, TenantName
 from core.nouns.instant import Instant, after, earliest
 from core.routing.ring import slot_of
+from core.rules.functions.calls import is_answerable, is_run_well_formed
 from core.rules.ownership import owns
 
 STARTS_FAILED_MAX = 2
@@ -102,7 +103,8 @@ class FunctionServer:
             case BookRead(size, lent):
                 return Decision((Sized(size, lent),))
             case AskCalls() as asked:
-                return self._known(state, asked) if owns(envelope.tenant, asked.tenant) else NOTHING
+                is_its_own = owns(envelope.tenant, asked.tenant) and is_answerable(asked.tenant, asked.caller)
+                return self._known(state, asked) if is_its_own else NOTHING
             case CodeSent(_, _, tenant, function, code):
                 row = state.functions.get(function)
                 is_wanted = row is not None and not row.has_code and row.spec.tenant == tenant
@@ -119,6 +121,8 @@ class FunctionServer:
 
     def _run(self, state: ServerState, message: RunCalls) -> Decision:
         if message.server_life != state.life or message.router not in state.links:
+            return NOTHING
+        if not is_run_well_formed(message):
             return NOTHING
         link = state.links[message.router]
         is_new_life = link.life != message.life
@@ -165,7 +169,7 @@ class FunctionServer:
     # Executors.
 
     def _ended(self, state: ServerState, ends: tuple[EndedCall, ...]) -> Decision:
-        """Answer calls that ended. Calls wait again if their executor was taken, unless they may be begun once only."""
+        """Answer calls that ended. Calls that were not begun wait again; so do those whose executor was taken, unless they may be begun once only."""
         answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
         over: list[tuple[int, CallAnswer]] = []
         again: list[int] = []
@@ -173,7 +177,9 @@ class FunctionServer:
             run = state.runs.get(end.ticket)
             if run is None or run.executor != end.executor:
                 continue
-            if end.answer.outcome is CallOutcome.LOST and not run.is_once and run.tries < CALL_TRIES_MAX:
+            is_lost = end.answer.outcome is CallOutcome.LOST
+            is_unbegun = end.answer.outcome is CallOutcome.REFUSED
+            if is_unbegun or (is_lost and not run.is_once and run.tries < CALL_TRIES_MAX):
                 again.append(end.ticket)
                 continue
             answer = _answer(run, end.answer)
@@ -185,15 +191,16 @@ class FunctionServer:
         row = state.executors.get(changed.executor)
         if row is None:
             return NOTHING
-        seen = ExecutorSeen(changed.executor, changed.level, changed.is_gone)
-        if changed.is_gone and row.tickets:
-            lost = CallAnswer(0, CallOutcome.LOST, problem=changed.problem or "its executor is gone")
-            ended = self._ended(state, tuple(EndedCall(changed.executor, one, lost) for one in row.tickets))
-            return Decision((*ended.events, seen), ended.messages)
         function = state.functions[row.function]
         is_failed_start = (
             changed.is_gone and bool(changed.problem) and not row.is_ending and row.level < row.top
         )
+        seen = ExecutorSeen(changed.executor, changed.level, changed.is_gone, is_failed_start)
+        if changed.is_gone and row.tickets:
+            # Calls that the executor had are told as ended: these came too late for it.
+            late = CallAnswer(0, CallOutcome.REFUSED)
+            ended = self._ended(state, tuple(EndedCall(changed.executor, one, late) for one in row.tickets))
+            return Decision((*ended.events, seen), ended.messages)
         if not is_failed_start or function.failed_starts + 1 < STARTS_FAILED_MAX:
             return Decision((seen,))
         refused = self._refuse_all(state, row.function, changed.problem)

@@ -62,6 +62,8 @@ class ExecutorSeen(Note, frozen=True):
     executor: int
     level: WarmLevel
     is_gone: bool
+    is_failed_start: bool = False
+    """The executor was to blame, and had not come to its top level."""
 
 
 class ExecutorsEnded(Note, frozen=True):
@@ -265,8 +267,7 @@ def _see(state: ServerState, note: ExecutorSeen, now: Instant) -> None:
     executor = state.executors[note.executor]
     function = state.functions[executor.function]
     if note.is_gone:
-        is_failed = executor.level < executor.top and not executor.is_ending
-        function.failed_starts += is_failed
+        function.failed_starts += note.is_failed_start
         assert not executor.tickets, note
         del state.executors[note.executor]
         function.executors.pop(note.executor, None)

@@ -9,7 +9,7 @@ Without clock or network: whoever runs a caller (mizzen/functions/, scenarios/) 
 from collections import deque
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.calls.numbers import Numbers
 from core.messages.base import Message
@@ -29,6 +29,7 @@ from core.nouns.function_limits import (
     CALL_BATCH_BYTES,
     CALLS_AT_ONCE_MAX,
     CALLS_OUT_MAX,
+    NO_SERVER_SPAN,
     ROUTER_SILENCE_MAX,
 )
 from core.nouns.ids import FunctionId, RegionName, TenantName
@@ -60,6 +61,12 @@ class RouterRow(Struct):
     """Calls of this caller that it has."""
     rests_until: Instant = Instant(0)
     """It was full, and is told nothing before."""
+    lacks: dict[FunctionId, Instant] = field(default_factory=dict)
+    """Functions that no server of its region could run, with the time from which on it is asked again."""
+
+    def could_run(self, spec: FunctionSpec, now: Instant) -> bool:
+        """Return whether a server of the region may have capacity for an executor of a function, as far as is known."""
+        return self.size.covers(spec.need) and self.lacks.get(spec.id, now) <= now
 
 
 class CallRow(Struct):
@@ -96,6 +103,10 @@ class Caller:
         self._later: list[tuple[Instant, int]] = []
         """Calls that were refused for now, with the time from which on they are said again."""
         self._ended: list[CallAnswer] = []
+        self._proven: set[FunctionId] = set()
+        """Functions with an answer from a server."""
+        self._homeless: dict[FunctionId, Instant] = {}
+        """Functions with calls to say that no region could run, by since when."""
         self._say_at: Instant | None = None
         """Set while there may be something new to say."""
         self._look_at: Instant | None = None
@@ -136,8 +147,10 @@ class Caller:
         match message:
             case RouterHere():
                 self._here(message, now)
-            case CallsAnswered(answers=answers):
+            case CallsAnswered(server=server, answers=answers):
                 for answer in answers:
+                    if server and answer.number in self.calls:
+                        self._proven.add(self.calls[answer.number].function.id)
                     self._answer(answer)
             case CallsRefused():
                 self._refused(message, now)
@@ -171,7 +184,7 @@ class Caller:
     def _refused(self, said: CallsRefused, now: Instant) -> None:
         key = (said.region, said.router)
         router = self.routers.get(key)
-        if router is not None and said.again_in and said.reason != Reason.OTHER_ROUTER:
+        if router is not None and said.reason == Reason.ROUTER_FULL:
             router.rests_until = after(now, said.again_in)
         for number in said.numbers:
             row = self.calls.get(number)
@@ -179,6 +192,11 @@ class Caller:
                 continue
             if said.reason == Reason.OTHER_ROUTER:
                 self._ask(row, now)
+            elif said.reason == Reason.NO_FUNCTION_SERVER:
+                if router is not None:
+                    router.lacks[row.function.id] = after(now, said.again_in)
+                self._unsay(number, row)
+                self._later.append((now, number))
             elif said.again_in:
                 self._unsay(number, row)
                 self._later.append((after(now, said.again_in), number))
@@ -215,6 +233,7 @@ class Caller:
             self._look_at_call(number, row, now, again, asked)
         for (key, _), numbers in again.items():
             messages += self._messages(key, numbers, now)
+        self._give_up_homeless(now)
         for region, numbers in asked.items():
             messages += [
                 AskCalls(region, self.tenant, self.name, tuple(numbers[begin : begin + CALLS_AT_ONCE_MAX]))
@@ -249,6 +268,21 @@ class Caller:
             row.wait = Nanoseconds(min(2 * row.wait, CALL_AGAIN_MAX))
             again.setdefault((row.router, row.function.id), []).append(number)
 
+    def _give_up_homeless(self, now: Instant) -> None:
+        """Refuse the calls of functions that no region could run for long, and that have had no answer ever."""
+        for function, since in list(self._homeless.items()):
+            if function not in self._unsaid:
+                del self._homeless[function]
+            elif function not in self._proven and after(since, NO_SERVER_SPAN) <= now:
+                numbers, self._unsaid[function] = self._unsaid[function], deque()
+                for number in numbers:
+                    # One that was said before may have begun.
+                    if self.calls[number].life:
+                        self._unsaid[function].append(number)
+                        continue
+                    text = SENTENCES[Reason.NO_FUNCTION_SERVER]
+                    self._answer(CallAnswer(number, CallOutcome.REFUSED, problem=text))
+
     def _say_unsaid(self, now: Instant) -> list[Message]:
         messages: list[Message] = []
         for function in list(self._unsaid):
@@ -257,8 +291,11 @@ class Caller:
                 spec = self.calls[waiting[0]].function
                 key = self._router_for(spec, now)
                 room = CALLS_OUT_MAX - self.routers[key].out if key is not None else 0
+                if key is None and self.routers and not self._is_possible(spec, now):
+                    self._homeless.setdefault(function, now)
                 if key is None or room <= 0:
                     break
+                self._homeless.pop(function, None)
                 numbers = [waiting.popleft() for _ in range(min(room, len(waiting)))]
                 for number in numbers:
                     row = self.calls[number]
@@ -308,13 +345,16 @@ class Caller:
             names = [name for one, name in self.routers if one == region]
             key = (region, router_of(spec.id, sorted(names)))
             row = self.routers[key]
-            if row.rests_until > now or not row.size.covers(spec.need):
+            if row.rests_until > now or not row.could_run(spec, now):
                 continue
             is_warm = spec.id in row.warm
             place = (row.load >= FULL, not is_warm, row.load, region)
             if best is None or place < best[0]:
                 best = place, key
         return best[1] if best is not None else None
+
+    def _is_possible(self, spec: FunctionSpec, now: Instant) -> bool:
+        return any(row.could_run(spec, now) for row in self.routers.values())
 
     # Helpers.
 

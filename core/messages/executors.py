@@ -38,7 +38,7 @@ class EndedCall(Struct, frozen=True, array_like=True, gc=False):
     ticket: int
     """As in `GiveCalls`."""
     answer: CallAnswer
-    """Its number is 0: the server puts in the caller's."""
+    """Its number is 0: the server puts in the caller's. `REFUSED`: the executor ended before it began the call."""
 
 
 class CallsEnded(Notice, frozen=True, tag="calls-ended"):

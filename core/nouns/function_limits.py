@@ -26,6 +26,10 @@ ASK_CALLS_SPAN: Nanoseconds = seconds(3)
 """How long a caller waits for servers that know a call of a router that is gone; nobody can tell what became of it then."""
 WARM_TOLD_MAX = 256
 """Functions that a router names as warm."""
+NO_SERVER_AGAIN: Nanoseconds = seconds(2)
+"""After which calls are said again to a router of whose servers none could run them."""
+NO_SERVER_SPAN: Nanoseconds = seconds(30)
+"""How long a caller looks for a region that could run a function which has had no answer yet."""
 SERVER_REPORT: Nanoseconds = seconds(1)
 SERVER_STALE: Nanoseconds = seconds(3)
 """A server that was not heard for so long gets nothing."""

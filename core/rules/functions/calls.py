@@ -2,14 +2,55 @@
 
 import re
 
-from core.messages.functions import CallFunction
+from core.messages.functions import CallFunction, RunCalls, ServerReport
 from core.nouns.function import FunctionSpec
 from core.nouns.function_limits import CALL_BATCH_BYTES, CALL_BYTES_MAX, CALLS_AT_ONCE_MAX
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NUMBER_MAX, SPAN_MAX
 
 _NAME = re.compile(r"[A-Za-z0-9_.:<>-]{1,200}")
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
-_CALLER = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def is_answerable(tenant: str, caller: str) -> bool:
+    """Return whether a caller of this name can be answered: both are parts of the subject where the caller listens."""
+    return bool(_WORD.fullmatch(tenant) and _WORD.fullmatch(caller))
+
+
+def is_run_well_formed(said: RunCalls) -> bool:
+    """Return whether a server can take these runs. A router sends no others, but bytes may be spoiled on the way."""
+    spec = said.function
+    if spec is None or not said.runs:
+        return not said.runs and 0 <= said.floor <= NUMBER_MAX
+    return (
+        0 <= said.floor <= NUMBER_MAX
+        and not problems_of_function(spec)
+        and all(
+            0 < run.number <= NUMBER_MAX
+            and 0 < run.call.number <= NUMBER_MAX
+            and run.tenant == spec.tenant
+            and is_answerable(run.tenant, run.caller)
+            for run in said.runs
+        )
+    )
+
+
+def is_report_well_formed(said: ServerReport) -> bool:
+    """Return whether a router can believe this report. A server sends no others, but bytes may be spoiled on the way."""
+    amounts = (said.size, said.used, *(amount for _, amount in said.lent))
+    numbers = (said.number, said.slot, said.taken, *(number for number, _, _ in said.ended))
+    counts: list[int] = []
+    for amount in amounts:
+        counts += (amount.gpu_milli, amount.cpu_milli, amount.memory_bytes)
+    for one in said.executors:
+        counts += (one.idle, one.busy, one.starting)
+    return (
+        bool(_WORD.fullmatch(said.server))
+        and all(0 <= number <= NUMBER_MAX for number in numbers)
+        and all(0 <= count <= NEED_MAX for count in counts)
+        and 0 <= said.leaves_in <= SPAN_MAX
+        and all(0 <= ran <= SPAN_MAX for _, ran, _ in said.ended)
+    )
 
 
 def problems_of_call(said: CallFunction) -> tuple[str, ...]:
@@ -17,8 +58,6 @@ def problems_of_call(said: CallFunction) -> tuple[str, ...]:
     found = list(problems_of_function(said.function))
     if said.function.tenant != said.tenant:
         found.append(f"function.tenant: it is {said.function.tenant}'s, and {said.tenant} calls it")
-    if not _CALLER.fullmatch(said.caller):
-        found.append("caller: a name has letters, digits, '-' and '_', 128 at most")
     if not 0 < len(said.calls) <= CALLS_AT_ONCE_MAX:
         found.append(f"calls: there are {len(said.calls)}, and 1 to {CALLS_AT_ONCE_MAX} go in one message")
     if not all(0 < call.number <= NUMBER_MAX for call in said.calls):

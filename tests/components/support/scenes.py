@@ -9,6 +9,8 @@ from components import (
     AllocationAgent,
     Auditor,
     DataService,
+    FunctionRouter,
+    FunctionServer,
     JobQueue,
     PlacementStore,
     Planner,
@@ -152,7 +154,7 @@ from tests.components.allocation_agent.test_bids_and_claims import (
     place,
 )
 from tests.components.support import by_rows as alone
-from tests.components.support import data, pipelines
+from tests.components.support import data, function_scenes, pipelines
 from tests.components.support import job_queue as queueing
 from tests.components.support import node_health as watching
 from tests.components.support import placement_store as storing
@@ -524,6 +526,8 @@ SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
     AllocationAgent: of_the_agent,
     Worker: of_the_worker,
     DataService: data.of_the_data_service,
+    FunctionServer: function_scenes.of_the_function_server,
+    FunctionRouter: function_scenes.of_the_function_router,
     Planner: of_the_planner,
     Auditor: of_the_auditor,
 }

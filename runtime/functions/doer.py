@@ -1,0 +1,342 @@
+"""Does the effects of a function server with processes: one warm parent, and executors that are forked from it.
+
+Executors run on devices that services of this machine hold for functions (devices.py). An executor that is started while others still
+use its devices, and one that is ended, has its place until the kernel says that the process is gone: no device is used twice.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from core.component import Effect
+from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.messages.base import Message
+from core.messages.executors import CodeKept, ExecutorChanged
+from core.nouns.function import CallOutcome, FunctionSpec, WarmLevel
+from core.nouns.ids import FunctionId
+from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, seconds
+from runtime.clock import Clock
+from runtime.effects import Done
+from runtime.functions.devices import (
+    ExecutorUse,
+    FunctionBook,
+    Use,
+    beyond,
+    cpu_slots_for,
+    cpus_of,
+    parts_for,
+    read,
+)
+from runtime.functions.executor import ASKED, End, Executor
+from runtime.functions.pipes import Pipes
+from runtime.functions.warm_parent import WarmParent
+from runtime.functions.wire import MESSAGE_BYTES_MAX, Fork, Forked, Gone, Kill, Pin, Plan, encode
+
+PRELOADED = ("numpy",)
+"""Modules that many functions use."""
+PLACE_SPAN: Nanoseconds = seconds(15)
+"""How long an executor waits for devices that others leave, or that are free in too many pieces."""
+LOAD_SPAN: Nanoseconds = seconds(600)
+"""How long an executor may take to its top level: as long as weights of a large model need."""
+TAKE_BACK: Nanoseconds = Nanoseconds(100 * MILLISECOND)
+"""From when the component hears that capacity is taken back, to the end of executors that are still beyond it."""
+TAKEN_BACK = End("its capacity was taken back", is_failure=False)
+PARENT_DIED = End("the process that forks executors died")
+DAMAGED = End("it wrote into the pipe of its executor's answers", CallOutcome.FAILED)
+
+
+class FunctionDoer:
+    """The executors of one function server. Starts no process before the first executor is wanted. Linux alone."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        book: FunctionBook,
+        directory: Path,
+        environ: Mapping[str, str],
+        modules: tuple[str, ...] = PRELOADED,
+    ) -> None:
+        """Take what executors need.
+
+        directory  for pickled code
+        environ    of executors: holds no password, and lets libraries start no threads
+        modules    loaded once for all executors
+        """
+        self._clock, self._book, self._directory = clock, book, directory
+        self._parent = WarmParent(environ, modules, self._hear, self._lose_parent)
+        self._done: Done | None = None
+        self._serial = 0
+        self._executors: dict[int, Executor] = {}
+        """Of this life of the server, by the component's number."""
+        self._placed: dict[int, Executor] = {}
+        """By serial, of all lives: whatever has devices."""
+        self._waiting: dict[int, Executor] = {}
+        """By serial: for devices."""
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        """By serial."""
+        self._taking_back: asyncio.TimerHandle | None = None
+
+    # Doer.
+
+    def attach(self, done: Done) -> None:
+        """A server has just started; executors of the life before end."""
+        self.detach()
+        self._done = done
+
+    def detach(self) -> None:
+        """The server is gone: nobody hears of its executors, and each of them ends."""
+        self._done = None
+        for executor in self._waiting.values():
+            self._unwatch(executor)
+        self._executors.clear()
+        self._waiting.clear()
+        for executor in self._placed.values():
+            executor.tell = None
+            self._end(executor, ASKED)
+
+    def begin(self, effect: Effect) -> None:
+        """Start, feed and end executors."""
+        match effect:
+            case ReadBook():
+                self._book.watch(self._change_book)
+                self._tell(read(self._book.holdings()))
+            case StartExecutor(number, spec):
+                self._start(number, spec)
+            case GiveCalls(number, calls) if number in self._executors:
+                executor = self._executors[number]
+                executor.give(calls, self._clock.now())
+                self._watch_call(executor)
+            case GiveCalls():
+                pass  # The executor is gone, and the component is about to hear that.
+            case EndExecutor(number):
+                self._obey_end(number)
+            case KeepCode(function, code):
+                self._tell(CodeKept(function, self._keep(function, code)))
+            case _:
+                raise AssertionError(effect)
+
+    async def run(self) -> None:
+        """Wait for ever: the loop calls back with all that there is to do."""
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        """End all executors and their parent."""
+        self.detach()
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._taking_back is not None:
+            self._taking_back.cancel()
+        self._parent.close()
+        for executor in self._placed.values():
+            if executor.pipes is not None:
+                executor.pipes.close()
+        self._placed.clear()
+        self._note()
+
+    # Starting and ending.
+
+    def _start(self, number: int, spec: FunctionSpec) -> None:
+        assert self._done is not None, number
+        if number in self._executors:
+            return
+        self._serial += 1
+        executor = Executor(self._serial, number, spec, self._done)
+        self._executors[number] = executor
+        self._waiting[executor.serial] = executor
+        # To find no devices is no failure: the component may end another executor for this one.
+        self._watch(executor, after(self._clock.now(), PLACE_SPAN), partial(self._drop, executor, ASKED))
+        self._place()
+
+    def _obey_end(self, number: int) -> None:
+        executor = self._executors.get(number)
+        if executor is None:
+            self._tell(ExecutorChanged(number, WarmLevel.COLD, is_gone=True))
+        elif executor.use is None:
+            self._drop(executor, ASKED)
+        else:
+            self._end(executor, ASKED)
+
+    def _place(self) -> None:
+        """Fork the executors that wait, in order, if there are devices for them."""
+        holdings = self._book.holdings()
+        for executor in list(self._waiting.values()):
+            spec = executor.spec
+            parts = parts_for(holdings, self._uses().values(), spec.tenant, spec.need)
+            if parts is not None and executor.serial in self._waiting:
+                del self._waiting[executor.serial]
+                executor.use = Use(spec.tenant, spec.need, parts)
+                executor.cpus = self._cpus_for(executor)
+                self._placed[executor.serial] = executor
+                self._fork(executor, executor.use)
+
+    def _fork(self, executor: Executor, use: Use) -> None:
+        spec = executor.spec
+        plan = Plan(
+            executor.number,
+            spec.code,
+            "" if spec.code.target else str(self._file_of(spec.id)),
+            spec.top is WarmLevel.DEVICE,
+            tuple(gpu.index for gpu in use.gpus),
+            executor.cpus,
+        )
+        order = Fork(executor.serial, plan)
+        if len(encode(order)) > MESSAGE_BYTES_MAX:
+            self._drop(executor, End("the name of its code is too long"))
+            return
+        late = End(f"its executor was not ready after {LOAD_SPAN / SECOND:g} s")
+        self._watch(executor, after(self._clock.now(), LOAD_SPAN), partial(self._end, executor, late))
+        try:
+            self._parent.say(order)
+        except OSError as error:
+            self._drop(executor, End(f"no executor can be started: {error}"))
+        self._note()
+
+    def _end(self, executor: Executor, end: End) -> None:
+        """End an executor that has devices; the parent tells when it is gone."""
+        if executor.end is None:
+            executor.end = end
+            self._parent.say(Kill(executor.serial))
+
+    def _drop(self, executor: Executor, end: End | None = None, how: str = "", output: str = "") -> None:
+        """Nothing of an executor is left; `how` and `output` are of one that ended by itself."""
+        executor.end = executor.end or end
+        if executor.pipes is not None:
+            executor.pipes.read()
+            executor.pipes.close()
+        self._unwatch(executor)
+        self._waiting.pop(executor.serial, None)
+        self._placed.pop(executor.serial, None)
+        if self._executors.get(executor.number) is executor:
+            del self._executors[executor.number]
+        executor.tell_gone(how, output, self._clock.now())
+        self._note()
+        self._place()
+
+    # Parent and executors.
+
+    def _hear(self, report: Forked | Gone, pipes: list[int]) -> None:
+        executor = self._placed[report.serial]
+        match report:
+            case Forked(_, pid):
+                calls, answers = pipes
+                hear, damaged = partial(self._hear_executor, executor), partial(self._end, executor, DAMAGED)
+                executor.connect(pid, Pipes(calls, answers, hear, damaged))
+                self._note()
+            case Gone(_, how, output):
+                self._drop(executor, None, how, output)
+
+    def _hear_executor(self, executor: Executor, frames: list[bytes]) -> bool:
+        was_ready = executor.is_ready
+        is_busy = executor.hear(frames, self._clock.now())
+        if executor.is_ready and not was_ready:
+            self._unwatch(executor)
+            self._watch_call(executor)
+        return is_busy
+
+    def _lose_parent(self) -> None:
+        """The parent has died, and executors with it: each has its devices until its end of the pipes is closed."""
+        for executor in list(self._placed.values()):
+            executor.end = executor.end or PARENT_DIED
+            gone = partial(self._drop, executor)
+            if executor.pipes is None:
+                gone()
+            else:
+                executor.pipes.tell_end(gone)
+
+    # Time.
+
+    def _watch(self, executor: Executor, due: Instant, passed: Callable[[], None]) -> None:
+        self._unwatch(executor)
+        self._timers[executor.serial] = self._clock.call_at(due, passed)
+
+    def _unwatch(self, executor: Executor) -> None:
+        timer = self._timers.pop(executor.serial, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _watch_call(self, executor: Executor) -> None:
+        """Watch the call that runs. One timer lasts for many short calls: when it has passed, it is set to the call that runs then."""
+        due = executor.due
+        if due is not None and executor.is_ready and executor.serial not in self._timers:
+            self._watch(executor, due, partial(self._look_at_call, executor))
+
+    def _look_at_call(self, executor: Executor) -> None:
+        self._unwatch(executor)
+        if executor.pipes is not None:
+            executor.pipes.read()
+        due = executor.due
+        if due is not None and due <= self._clock.now():
+            span = executor.spec.timeout / SECOND
+            self._end(executor, End(f"it ran for longer than {span:g} s", CallOutcome.FAILED))
+        else:
+            self._watch_call(executor)
+
+    # The book.
+
+    def _change_book(self) -> None:
+        """Holdings have changed: tell the component first, and end what is beyond the size a little later."""
+        self._tell(read(self._book.holdings()))
+        for executor in self._placed.values():
+            cpus = self._cpus_for(executor)
+            if cpus and cpus != executor.cpus:
+                executor.cpus = cpus
+                self._parent.say(Pin(executor.serial, cpus))
+        self._note()
+        self._place()
+        if self._taking_back is None:
+            self._taking_back = self._clock.call_at(after(self._clock.now(), TAKE_BACK), self._take_back)
+
+    def _take_back(self) -> None:
+        self._taking_back = None
+        uses = {serial: use for serial, use in self._uses().items() if self._placed[serial].end is None}
+        for serial in beyond(self._book.holdings(), uses):
+            self._end(self._placed[serial], TAKEN_BACK)
+
+    def _uses(self) -> dict[int, Use]:
+        return {serial: one.use for serial, one in self._placed.items() if one.use is not None}
+
+    def _cpus_for(self, executor: Executor) -> tuple[int, ...]:
+        return cpus_of(
+            cpu_slots_for(self._book.holdings(), executor.spec.tenant), sorted(os.sched_getaffinity(0))
+        )
+
+    def _note(self) -> None:
+        """Write down the use of all executors; of one that is not forked yet under the number of this process."""
+        holdings = self._book.holdings()
+        self._book.note_executors(
+            tuple(
+                ExecutorUse(
+                    self._placed[serial].pid or os.getpid(),
+                    use.tenant,
+                    use.gpus,
+                    cpu_slots_for(holdings, use.tenant),
+                    use.need,
+                )
+                for serial, use in self._uses().items()
+            )
+        )
+
+    # Code.
+
+    def _keep(self, function: FunctionId, code: bytes) -> str:
+        """Keep pickled code. Return the problem, if there is one."""
+        path = self._file_of(function)
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            part.write_bytes(code)
+            part.replace(path)
+        except OSError as error:
+            return str(error)
+        return ""
+
+    def _file_of(self, function: FunctionId) -> Path:
+        """Return the file of a function's code; tenant and digest are in its name, whatever letters they are made of."""
+        return self._directory / hashlib.sha256(function.encode()).hexdigest()
+
+    def _tell(self, message: Message) -> None:
+        if self._done is not None:
+            self._done(message)
