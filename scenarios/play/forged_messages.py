@@ -14,6 +14,7 @@ from core.messages import MESSAGES
 from core.messages.auditor import ShowAudit
 from core.messages.base import Answer, Message
 from core.messages.control import ShowControllers
+from core.messages.functions import ShowFunctions
 from core.messages.logs import AskHead, FetchImage, ReadAbout, ReadLog
 from core.messages.output import ReadOutput
 from core.messages.queue import ExplainWorkload, ListWorkloads, ShowWorkload
@@ -35,6 +36,7 @@ QUESTIONS: tuple[type[Message], ...] = (
     FetchImage,
     ReadOutput,
     ShowControllers,
+    ShowFunctions,
 )
 """Those that anybody may ask, and that change nothing."""
 NUMBERS = (-1, 0, 1, 2, 7, 1000, 1 << 31, (1 << 63) - 1)
@@ -57,6 +59,9 @@ def names_of(units: Sequence[Unit], workloads: Sequence[WorkloadId]) -> Names:
         "process": [bus_name_of(unit) for unit in units],
         "tenant": ["apps", "others"],
         "controller": ["control", "nobody"],
+        "server": [unit.member for unit in units if unit.role == "worker"],
+        "router": ["r0", "r1"],
+        "caller": ["caller"],
     }
 
 
