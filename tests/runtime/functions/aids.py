@@ -39,7 +39,7 @@ def spec(
 ) -> FunctionSpec:
     """A function; pickled if it has no target."""
     code = FunctionCode(target, str(directory)) if target else FunctionCode()
-    return FunctionSpec(tenant, target or "pickled", "d1", need, code, timeout)
+    return FunctionSpec(tenant, target or "pickled", "0123abcd", need, code, timeout)
 
 
 def holding(share: str = "s1", tenant: TenantName = ANNA, *, cores: int = 4, **others: Any) -> Holding:
