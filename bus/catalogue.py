@@ -86,11 +86,18 @@ DISPATCH = Route("dispatch")
 DISPATCH_OF = Route("dispatch", ("process",))
 """One host is asked what waits in its mailbox."""
 FUNCTION_ROUTER = Route("function_router", ("region", "router"))
+FUNCTION_ROUTERS = Route("function_routers")
+"""Every function router, of all regions."""
 FUNCTION_SERVER = Route("function_server", ("region", "server"))
 FUNCTION_SERVERS = Route("function_servers", ("region",))
 """Every function server of a region."""
-CREWS = {"agent": CREW, "worker": CREW, "function_server": FUNCTION_SERVERS}
-"""Where all of a region with one noun hear together, beside the address that each has alone."""
+CREWS = {
+    "agent": CREW,
+    "worker": CREW,
+    "function_server": FUNCTION_SERVERS,
+    "function_router": FUNCTION_ROUTERS,
+}
+"""Where all with one noun hear together, of a region or of all, beside the address that each has alone."""
 FUNCTION_CALLER = Route("function_caller", ("tenant", "caller"))
 """Who calls functions: a program outside the plane."""
 FUNCTIONS = Route("functions")
@@ -211,10 +218,13 @@ ROUTES: dict[type[Message], Route] = {
     dispatch.DispatchTold: DISPATCH,
     dispatch.ShowDispatch: DISPATCH_OF,
     functions.CallFunction: FUNCTION_ROUTER,
+    functions.RoutersWanted: FUNCTION_ROUTERS,
     functions.ShowFunctions: FUNCTION_ROUTER,
     functions.ServerReport: FUNCTION_ROUTER,
     functions.RunCalls: FUNCTION_SERVER,
     functions.CodeSent: FUNCTION_SERVER,
+    functions.CountFunctions: STORE,
+    functions.FunctionsRemembered: FUNCTION_ROUTER,
     functions.AskCalls: FUNCTION_SERVERS,
     functions.CallsRefused: FUNCTION_CALLER,
     functions.CallsAnswered: FUNCTION_CALLER,

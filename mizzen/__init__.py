@@ -1,11 +1,19 @@
 """The public face of Mizzen: what people type and see, and what their training scripts and controllers import.
 
 The command line is here, and whatever it runs lies below. What a training script needs is named here, and is all that is
-loaded for it; what a controller needs is loaded when it is first asked for.
+loaded for it; what controllers and functions need is loaded when it is first asked for.
 """
 
 import importlib
 
+from mizzen.sdk.mizzen.functions import (
+    CallFailed,
+    CallLost,
+    CallRefused,
+    CallTooLarge,
+    FunctionError,
+    NoPlane,
+)
 from mizzen.sdk.mizzen.task import (
     checkpoint_of,
     checkpoint_path,
@@ -22,16 +30,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from core.messages.control import TaskControlRequest
     from core.nouns.operation import Ack, Answer, OperationKind, job_and_rank, task_number
+    from mizzen.functions.decorator import Function, function
     from runtime.control.controller import TaskController
 
 __all__ = [
     "Ack",
     "Answer",
+    "CallFailed",
+    "CallLost",
+    "CallRefused",
+    "CallTooLarge",
+    "Function",
+    "FunctionError",
+    "NoPlane",
     "OperationKind",
     "TaskControlRequest",
     "TaskController",
     "checkpoint_of",
     "checkpoint_path",
+    "function",
     "job_and_rank",
     "resume_from",
     "resume_step",
@@ -44,13 +61,15 @@ __all__ = [
 _LATER = {
     "Ack": "core.nouns.operation",
     "Answer": "core.nouns.operation",
+    "Function": "mizzen.functions.decorator",
     "OperationKind": "core.nouns.operation",
     "TaskControlRequest": "core.messages.control",
     "TaskController": "runtime.control.controller",
+    "function": "mizzen.functions.decorator",
     "job_and_rank": "core.nouns.operation",
     "task_number": "core.nouns.operation",
 }
-"""Where each is that only controllers need."""
+"""Where each is that only controllers and functions need."""
 
 
 def __getattr__(name: str) -> object:

@@ -38,6 +38,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "move": "Start tasks again on other nodes or in another region.",
         "controllers": "List task controllers, and whether they answer.",
         "controller": "Run a task controller of your own.",
+        "invoke": "Call a function on a warm executor, and print its value.",
+        "map": "Call a function for each line of a file; go on where it was.",
+        "functions": "List functions: rates, warm executors, waiting calls.",
     },
     "Fleet": {
         "up": "Run a plane on this machine, or a scenario in processes.",
@@ -88,16 +91,22 @@ app = App(
     default_parameter=Parameter(show_default=False),
     result_action="return_value",
 )
-controller, policy, scenario = (
-    App(name=name, version_flags=[]) for name in ("controller", "policy", "scenario")
+controller, functions, policy, scenario = (
+    App(name=name, version_flags=[]) for name in ("controller", "functions", "policy", "scenario")
 )
-for group_of_commands in (controller, policy, scenario):
+for group_of_commands in (controller, functions, policy, scenario):
     app.command(group_of_commands)
 
 
 def _register() -> None:
     """Add each command to the app, in its group and place; no module of a command is imported."""
-    known_apps = {"controller": controller, "policy": policy, "scenario": scenario, "--help": app["--help"]}
+    known_apps = {
+        "controller": controller,
+        "functions": functions,
+        "policy": policy,
+        "scenario": scenario,
+        "--help": app["--help"],
+    }
     for title, commands in GROUPS.items():
         group = Group.create_ordered(title)
         for place, (name, sentence) in enumerate(commands.items()):
@@ -116,6 +125,9 @@ controller.command(
     "mizzen.commands.controller:credentials",
     name="credentials",
     help="Write the credentials of a controller, or revoke them.",
+)
+functions.command(
+    "mizzen.commands.function_serve:serve", name="serve", help="Hold capacity for functions, by a service."
 )
 policy.command("mizzen.commands.policy:list_policies", name="list", help="List the policies.")
 policy.command(
@@ -148,6 +160,18 @@ def show_pools(
     from mizzen.commands.policy import status
 
     status(json=json)
+
+
+@functions.default
+def show_functions(
+    *,
+    region: Annotated[str, Parameter(help="Only of this region.")] = "",
+    json: Annotated[bool, Parameter(name="--json", negative=(), help="Answer with JSON.")] = False,
+) -> int:
+    """List functions by region and router; further commands give them capacity."""
+    from mizzen.commands.function_list import list_functions
+
+    return list_functions(region=region, json=json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -262,8 +262,8 @@ class Host(Generic[State]):
         # 2. From here on messages are heard.
         component = self.component
         await self.bus.listen(Address(component.noun, component.scope), self.hear)
-        if component.noun in CREWS:
-            await self.bus.listen(Address(CREWS[component.noun].noun, component.scope[:1]), self.hear)
+        if crew := CREWS.get(component.noun):
+            await self.bus.listen(Address(crew.noun, component.scope[: len(crew.scope)]), self.hear)
         if UnitStatus in self._hears:
             await self.bus.listen(Address(STATUS.noun), self.hear)
         hear = partial(hear_of_dispatch, self.mailbox, self.bus)

@@ -49,6 +49,8 @@ EXIT_STOPPED = 143
 """128 + SIGTERM, as a shell reports it."""
 STEP: Nanoseconds = Nanoseconds(MILLISECOND)
 """Progress in one step of an emulated task."""
+LETTING_GO: Nanoseconds = Nanoseconds(500 * MILLISECOND)
+"""Time that a task which serves functions takes at least to stop, within its grace: executors leave it meanwhile."""
 SAVES_BEHIND_MAX = 1_000
 """The most missed checkpoints that are made up for one by one after a pause; of more, only the newest counts."""
 
@@ -85,6 +87,11 @@ class Share(Struct):
         """Whether any of it may be running."""
         return self.state.phase in (TasksPhase.RUNNING, TasksPhase.STOPPING)
 
+    @property
+    def is_serving(self) -> bool:
+        """Return whether functions may use what any of its tasks holds."""
+        return any(job.serves for job in self.command.jobs)
+
 
 class EmulatedSpool:
     """Emulated tasks on one worker's nodes. Outlives the worker."""
@@ -107,6 +114,8 @@ class EmulatedSpool:
         """Told of every share as it starts to run: a watcher's, not the worker's."""
         self.on_isolation: Callable[[ShareKey, Nanoseconds, Instant], None] | None = None
         """Told of every strict share that is to end because its region is not heard, with its grace."""
+        self.on_serving: Callable[[], None] | None = None
+        """Told whenever what tasks hold for functions may have changed."""
 
     @property
     def ill(self) -> tuple[tuple[int, str], ...]:
@@ -202,6 +211,7 @@ class EmulatedSpool:
             mates = self._pairs.mates(share.command)
             self._pairs.drop(share.command)
             self._pace_all(mates, now)
+            self._tell_serving(share)
 
     def _start(self, key: ShareKey, now: Instant) -> None:
         share = self.shares.get(key)
@@ -247,6 +257,8 @@ class EmulatedSpool:
             return
         emulations = [job.emulation for job in share.command.jobs if job.emulation]
         stop_span = max(emulation.stop_span for emulation in emulations)
+        if share.is_serving:
+            stop_span = max(stop_span, LETTING_GO)
         saves = any(emulation.checkpoint_every for emulation in emulations) and stop_span <= grace
         if saves and share.command.is_leader:
             share.state = replace(share.state, saved_step=self._step(share, now))
@@ -381,8 +393,13 @@ class EmulatedSpool:
         self._tell(share)
 
     def _tell(self, share: Share) -> None:
+        self._tell_serving(share)
         if self._done is not None:
             self._done(TasksChanged(share.state))
+
+    def _tell_serving(self, share: Share) -> None:
+        if share.is_serving and self.on_serving is not None:
+            self.on_serving()
 
 
 def save_span_of(jobs: Iterable[JobSpec]) -> Nanoseconds:

@@ -16,8 +16,11 @@ from components.function_router.notes import (
     CallsOver,
     CallsSent,
     CallsSentAgain,
+    CountKept,
+    CountTold,
     Dispatched,
     HereSaid,
+    HereWanted,
     MembersChanged,
     ReportHeard,
     RunsRepeated,
@@ -35,7 +38,10 @@ from core.messages.functions import (
     CallFunction,
     CallsAnswered,
     CallsRefused,
+    CountFunctions,
+    FunctionsRemembered,
     RouterHere,
+    RoutersWanted,
     Run,
     RunCalls,
     ServerReport,
@@ -48,19 +54,22 @@ from core.nouns.function_limits import (
     CALLS_AT_ONCE_MAX,
     CALLS_HELD_BYTES_MAX,
     CALLS_HELD_MAX,
-    CALLS_OUT_MAX,
+    CALLS_TAKEN_MAX,
+    FUNCTIONS_COUNTED_MAX,
     NO_SERVER_AGAIN,
     RUN_AGAIN,
     SERVER_GONE,
 )
 from core.nouns.ids import FunctionId, LogName, RegionName
-from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
+from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after, earliest, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import NEVER
 from core.routing import POLICIES
 from core.rules.functions.calls import is_answerable, is_report_well_formed, problems_of_call
 from core.rules.ownership import owns
 
+HERE_AT_MOST_EVERY = Nanoseconds(100 * MILLISECOND)
+"""However many callers ask for it."""
 FULL_SPAN = seconds(1)
 """After which calls are said again that a full router did not take."""
 
@@ -70,7 +79,13 @@ class FunctionRouter:
 
     noun = "function_router"
     keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (CallFunction, ServerReport, ShowFunctions)
+    hears: tuple[type[Message], ...] = (
+        CallFunction,
+        RoutersWanted,
+        ServerReport,
+        FunctionsRemembered,
+        ShowFunctions,
+    )
     follows: tuple[Follow, ...] = ()
 
     def __init__(
@@ -89,7 +104,7 @@ class FunctionRouter:
 
     def due(self, state: RouterState) -> Instant | None:
         """Return when calls may be sent, or something is looked at or said again."""
-        return earliest(state.dispatch_at, state.here_at, state.tick_at)
+        return earliest(state.dispatch_at, state.here_at, state.tick_at, state.count_at)
 
     def evolve(self, state: RouterState, fact: Fact) -> RouterState:
         """Fold a note."""
@@ -105,8 +120,14 @@ class FunctionRouter:
             case CallFunction() as said:
                 is_its_own = owns(envelope.tenant, said.tenant) and is_answerable(said.tenant, said.caller)
                 return self._call(state, said, envelope.at) if is_its_own else NOTHING
+            case RoutersWanted():
+                is_new = after(state.here_said_at, HERE_AT_MOST_EVERY) <= envelope.at < state.here_at
+                return Decision((HereWanted(),)) if is_new else NOTHING
             case ServerReport() as report:
                 return self._report(state, report) if is_report_well_formed(report) else NOTHING
+            case FunctionsRemembered(_, _, life, number, estimates):
+                is_awaited = state.told is not None and (life, number) == (state.life, state.told.number)
+                return Decision((CountKept(estimates),)) if is_awaited else NOTHING
             case ShowFunctions():
                 return answered(shown_functions(state, envelope.tenant, envelope.at))
         return NOTHING
@@ -168,7 +189,7 @@ class FunctionRouter:
         self, state: RouterState, new: list[Call], out: int
     ) -> tuple[list[Call], list[Call]]:
         """Return the calls that are taken, and those for which there is no room."""
-        room = min(CALLS_OUT_MAX - out, CALLS_HELD_MAX - state.held)
+        room = min(CALLS_TAKEN_MAX - out, CALLS_HELD_MAX - state.held)
         size = sum(len(call.arguments) for call in new)
         if state.held_bytes + size > CALLS_HELD_BYTES_MAX:
             return [], new
@@ -211,9 +232,8 @@ class FunctionRouter:
         """Add the consequences of a server's end: its calls wait again, or are lost."""
         lost: list[CallRow] = []
         for number, (key, _) in state.servers[server].runs.items():
-            call = state.call(key)
-            is_there = call is not None and (call.server, call.number) == (server, number)
-            if call is not None and is_there and call.call.is_once and not call.is_over:
+            call = state.awaited(key, server, number)
+            if call is not None and call.call.is_once:
                 lost.append(call)
         if lost:
             notes.append(CallsOver(lost=tuple(call.key for call in lost)))
@@ -244,7 +264,22 @@ class FunctionRouter:
             warm = warm_functions(state)
             messages.append(RouterHere(self.region, self.router, state.life, self.routers, load, size, warm))
             notes.append(HereSaid())
+        if state.count_at is not None and state.count_at <= now:
+            told = state.told or self._counts(state, now)
+            messages.append(told)
+            notes.append(CountTold(told))
         return Decision(tuple(notes), tuple(messages))
+
+    def _counts(self, state: RouterState, now: Instant) -> CountFunctions:
+        """Return the counts since the last ones, of the functions with most calls. The first words of a life only ask for loads."""
+        told = [
+            row.counts.told(function) for function, row in state.functions.items() if not row.counts.is_empty
+        ]
+        told.sort(key=lambda one: (-one.ended, one.function))
+        number = state.count_number + 1
+        counts = tuple(told[:FUNCTIONS_COUNTED_MAX]) if number else ()
+        span = Nanoseconds(now - state.counted_at)
+        return CountFunctions(self.region, self.router, state.life, number, span, counts)
 
     def _dispatch(self, state: RouterState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
         found = dispatch(state, self.policy, now)
@@ -268,7 +303,7 @@ class FunctionRouter:
     def _messages(
         self, row: ServerRow, server: str, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
     ) -> Iterator[RunCalls]:
-        """Return the messages that carry these runs, none of them too large."""
+        """Return the messages that carry these runs, each of a size that may be."""
         begin = size = 0
         for place, run in enumerate(runs):
             size += len(run.call.arguments)
@@ -339,23 +374,25 @@ class FunctionRouter:
         notes: list[Note],
         messages: list[Message],
     ) -> None:
-        """Say runs again that have not come, and the floor if no run has told the floor."""
+        """Say runs again that have not come, or forget those that are wanted no more; and the floor if no run has told the floor."""
         by_function: dict[FunctionId, list[Run]] = {}
+        unwanted: list[int] = []
         for number, said_at in row.unconfirmed.items():
             if after(said_at, RUN_AGAIN) > now or number not in row.runs:
                 continue
             key, function = row.runs[number]
-            call = state.call(key)
-            if call is not None and call.number == number and not call.is_over:
+            if state.awaited(key, server, number) is None:
+                unwanted.append(number)
+            else:
                 by_function.setdefault(function, []).append(_run(state, key, number))
         for function, runs in by_function.items():
             spec = state.functions[function].spec
             messages += self._messages(row, server, state.life, spec, tuple(runs))
         numbers = tuple(run.number for runs in by_function.values() for run in runs)
-        if numbers or row.floor != row.floor_told:
+        if numbers or unwanted or row.floor != row.floor_told:
             if not numbers:
                 messages.append(self._message(row, server, state.life, None, ()))
-            notes.append(RunsRepeated(server, numbers, row.floor))
+            notes.append(RunsRepeated(server, numbers, tuple(unwanted), row.floor))
 
 
 def _run(state: RouterState, key: CallKey, number: int) -> Run:

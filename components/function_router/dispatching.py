@@ -1,8 +1,8 @@
 """Which waiting calls go to which server now.
 
 Calls go by start deadline. A call goes where the policy of the region says (core/routing/), and no further than the server's size: what
-fits nowhere waits here. While no waiting call is late, executors that are free take calls of their own function first, which costs no
-start.
+fits nowhere waits here. While no waiting call is late, executors that have become free take calls of their own function first, which costs
+no start: of the calls that have waited, because a call that has just come goes where the policy says.
 """
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from core.nouns.function import FunctionSpec
 from core.nouns.function_limits import SERVER_STALE
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant
-from core.nouns.quantities import NOTHING, Amount
+from core.nouns.quantities import Amount
 from core.routing.policy import Candidate, MemberSet, RoutingPolicy
 from core.routing.room import Room
 
@@ -50,10 +50,13 @@ class _Tally:
         self._row = row
         self._functions = functions
         self._out = dict(row.out)
-        self._tenants = dict(row.used_by(functions))
+        used = row.used_by(functions)
         self._used = row.used_by_others
-        for amount in self._tenants.values():
+        for amount in used.values():
             self._used = self._used.plus(amount)
+        self._room = Room(row.size.minus(row.used_by_others), row.lent, used)
+        self._fits: dict[tuple[TenantName, Amount], bool] = {}
+        """Whether one executor more fits, by tenant and need."""
 
     def room_for(self, function: FunctionId) -> int:
         """Return how many calls more of a function the server may have."""
@@ -62,7 +65,10 @@ class _Tally:
         row = self._functions[function]
         out, window = self._out.get(function, 0), row.window
         slack = executors_for(out, window) * window - out
-        return slack + (window if self._room().fits(row.spec.tenant, row.spec.need) else 0)
+        one = row.spec.tenant, row.spec.need
+        if one not in self._fits:
+            self._fits[one] = self._room.fits(*one)
+        return slack + (window if self._fits[one] else 0)
 
     def ready_for(self, function: FunctionId) -> int:
         """Return how many ready executors of a function have no call."""
@@ -94,8 +100,8 @@ class _Tally:
         self._out[function] = self._out.get(function, 0) + count
         more = row.spec.need.times(executors_for(self._out[function], row.window) - before)
         self._used = self._used.plus(more)
-        tenant = row.spec.tenant
-        self._tenants[tenant] = self._tenants.get(tenant, NOTHING).plus(more)
+        self._room.add(row.spec.tenant, more)
+        self._fits.clear()
 
     def _size_for(self, tenant: TenantName) -> Amount:
         size = self._row.size
@@ -103,10 +109,6 @@ class _Tally:
             if name != tenant:
                 size = size.minus(amount)
         return size
-
-    def _room(self) -> Room:
-        common = self._row.size.minus(self._row.used_by_others)
-        return Room(common, self._row.lent, self._tenants)
 
 
 def is_usable(row: ServerRow, now: Instant) -> bool:
@@ -133,7 +135,9 @@ def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatc
     left = CALLS_SENT_MAX
     heads = sorted((state.functions[one].waiting[0], one) for one in state.waits)
     if heads and heads[0][0][0] > now:
-        left -= _to_own(state, tallies, [one for _, one in heads], taken, sent)
+        left -= _to_own(
+            state, tallies, [one for head, one in heads if _has_waited(state, head[1])], taken, sent
+        )
     queue = [
         (state.functions[one].waiting[taken.get(one, 0)], one)
         for _, one in heads
@@ -143,6 +147,8 @@ def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatc
     while queue and left > 0:
         _, function = queue.pop()
         row = state.functions[function]
+        if policy.waits and not any(tally.room_for(function) for tally in tallies.values()):
+            continue
         ring = [tally.candidate(function) for tally in tallies.values()]
         load = row.rates.load(now, row.spec.need)
         chosen = policy.choose(function, load, ring, members.get(function, row.members), now)
@@ -177,9 +183,9 @@ def _to_own(
         for tally in tallies.values():
             if not _has_more(state, function, taken):
                 break
-            free = tally.ready_for(function)
-            if free:
-                room = min(free * row.window, tally.room_for(function))
+            ready = tally.ready_for(function)
+            room = min(ready * row.window, tally.room_for(function)) if ready else 0
+            if room:
                 count += _send(row, function, tally, room, taken, sent)
     return count
 
@@ -199,6 +205,12 @@ def _send(
     taken[function] = begin + len(keys)
     tally.send(function, len(keys))
     return len(keys)
+
+
+def _has_waited(state: RouterState, key: CallKey) -> bool:
+    """Return whether no server was found for a call when the router looked last."""
+    call = state.call(key)
+    return call is not None and call.looks_before < state.looks
 
 
 def _has_more(state: RouterState, function: FunctionId, taken: dict[FunctionId, int]) -> bool:

@@ -11,9 +11,9 @@ from components.function_router.state import (
     ServerRow,
 )
 from core.fact import Note
-from core.messages.functions import ServerReport
-from core.nouns.function import Call, FunctionSpec
-from core.nouns.function_limits import ROUTER_INTERVAL
+from core.messages.functions import CountFunctions, ServerReport
+from core.nouns.function import Call, CallOutcome, EndedRun, FunctionEstimate, FunctionSpec
+from core.nouns.function_limits import COUNT_AGAIN, ROUTER_INTERVAL
 from core.nouns.ids import FunctionId
 from core.nouns.instant import Instant, Nanoseconds, after, seconds
 from core.routing.policy import MemberSet
@@ -94,17 +94,35 @@ class RunsRepeated(Note, frozen=True):
 
     server: str
     numbers: tuple[int, ...]
+    unwanted: tuple[int, ...]
+    """Runs that the server has not shown, and that are forgotten: their calls have ended otherwise."""
     floor: int
 
 
 class CallersForgotten(Note, frozen=True):
-    """Callers were silent for so long that nobody waits for their calls."""
+    """Callers were silent for so long that their calls are of no use."""
 
     callers: tuple[CallerKey, ...]
 
 
+class CountTold(Note, frozen=True):
+    """The store was told counts, or asked for loads, once more or for the first time."""
+
+    message: CountFunctions
+
+
+class CountKept(Note, frozen=True):
+    """The store has the newest counts."""
+
+    estimates: tuple[FunctionEstimate, ...]
+
+
 class HereSaid(Note, frozen=True):
     """The router told that the router lives."""
+
+
+class HereWanted(Note, frozen=True):
+    """A caller has heard no router yet."""
 
 
 class Ticked(Note, frozen=True):
@@ -131,12 +149,7 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
                 state.functions[call.function].counts.again += 1
                 _send(state, server, call, now)
         case CallsOver(lost, refused):
-            for key in lost:
-                _count(state, key).lost += 1
-                _drop(state, key)
-            for key in refused:
-                _count(state, key).refused += 1
-                _drop(state, key)
+            _end_calls(state, lost, refused)
         case CallsGivenBack(caller, numbers):
             for number in numbers:
                 _drop(state, (*caller, number))
@@ -145,28 +158,55 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
                 state.functions[function].members = found
         case Dispatched(is_whole):
             state.dispatch_at = None if is_whole else now
+            state.looks += 1
         case ReportHeard(report):
             _report(state, report, now)
         case ServerLost(server):
             _lose(state, server, now)
-        case RunsRepeated(server, numbers, floor):
+        case RunsRepeated(server, numbers, unwanted, floor):
             row = state.servers[server]
             row.floor_told = floor
             for number in numbers:
                 row.unconfirmed[number] = now
+            for number in unwanted:
+                row.take_out(number)
         case CallersForgotten(callers):
             for caller in callers:
                 _forget(state, caller)
+        case CountTold(message):
+            _tell_counts(state, message, now)
+        case CountKept(estimates):
+            state.told = state.count_at = None
+            if not all(row.counts.is_empty for row in state.functions.values()):
+                state.count_soon()
+            state.estimates |= {one.function: one for one in estimates if one.function not in state.functions}
         case HereSaid():
-            state.here_at = after(now, ROUTER_INTERVAL)
+            state.here_said_at, state.here_at = now, after(now, ROUTER_INTERVAL)
+        case HereWanted():
+            state.here_at = now
         case Ticked():
-            for name, heard in state.callers.items():
-                for number in [number for number in heard.calls if number in heard.answered]:
-                    _drop(state, (*name, number))
-            is_idle = not (state.servers or state.callers)
-            state.tick_at = None if is_idle else after(now, TICK)
+            _tick(state, now)
         case _:
             raise AssertionError(note)
+
+
+def _end_calls(state: RouterState, lost: tuple[CallKey, ...], refused: tuple[CallKey, ...]) -> None:
+    for key in lost:
+        _count(state, key).lost += 1
+        call = state.call(key)
+        assert call is not None, key
+        _finish(state, call)
+    for key in refused:
+        _count(state, key).refused += 1
+        _drop(state, key)
+
+
+def _tick(state: RouterState, now: Instant) -> None:
+    for name, heard in state.callers.items():
+        for number in [number for number in heard.calls if number in heard.answered]:
+            _drop(state, (*name, number))
+    is_idle = not (state.servers or state.callers)
+    state.tick_at = None if is_idle else after(now, TICK)
 
 
 # Callers.
@@ -181,7 +221,9 @@ def _hear(state: RouterState, note: CallsHeard, now: Instant) -> None:
         _drop(state, (*note.caller, number))
     row = state.functions.get(note.function.id)
     if row is None:
-        row = state.functions[note.function.id] = FunctionRow(note.function, CallRates())
+        row = state.functions[note.function.id] = FunctionRow(
+            note.function, _rates(state, note.function, now)
+        )
     row.called_at = now
     new = 0
     for said in note.calls:
@@ -205,6 +247,26 @@ def _hear(state: RouterState, note: CallsHeard, now: Instant) -> None:
         state.dispatch_at = now
     if state.tick_at is None:
         state.tick_at = after(now, TICK)
+
+
+def _rates(state: RouterState, function: FunctionSpec, now: Instant) -> CallRates:
+    """Return estimates of a function that is called for the first time in this life."""
+    known = state.estimates.pop(function.id, None)
+    return (
+        CallRates()
+        if known is None
+        else CallRates.remembered(now, known.calls_per_minute / 60, known.run_time)
+    )
+
+
+def _tell_counts(state: RouterState, message: CountFunctions, now: Instant) -> None:
+    if state.told is None:
+        for count in message.counts:
+            row = state.functions[count.function]
+            row.before, row.counts = row.counts, Counts()
+        state.counted_at = now
+    state.told, state.count_number = message, message.number
+    state.count_at = after(now, COUNT_AGAIN)
 
 
 def _start_by(row: FunctionRow, ends_by: Instant, now: Instant) -> Instant:
@@ -235,6 +297,7 @@ def _forget(state: RouterState, key: CallerKey) -> None:
 def _count(state: RouterState, key: CallKey) -> Counts:
     call = state.call(key)
     assert call is not None, key
+    state.count_soon()
     return state.functions[call.function].counts
 
 
@@ -258,6 +321,8 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
         row = state.servers[report.server] = ServerRow(
             report.life, 0, now, report.slot, report.size, dict(report.lent), report.used
         )
+        # A server that was taken for gone remembers the numbers of its runs: none is used twice, whichever life is heard.
+        row.sent = state.gone.pop(report.server, 0)
     row.heard_at = now
     if report.number > row.report:
         row.report, row.slot, row.leaves_in = report.number, report.slot, report.leaves_in
@@ -267,43 +332,52 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
     if report.router_life == state.life:
         for number in [number for number in row.unconfirmed if number <= report.taken]:
             del row.unconfirmed[number]
-        for number, ran, is_cold in report.ended:
-            _end_run(state, row, number, ran, is_cold=is_cold)
+        for ended in report.ended:
+            _end_run(state, report.server, row, ended)
     if state.waits:
         state.dispatch_at = now
     if state.tick_at is None:
         state.tick_at = after(now, TICK)
 
 
-def _end_run(state: RouterState, row: ServerRow, number: int, ran: Nanoseconds, *, is_cold: bool) -> None:
-    found = row.runs.pop(number, None)
+def _end_run(state: RouterState, server: str, row: ServerRow, ended: EndedRun) -> None:
+    number, ran = ended.number, ended.ran
+    found = row.take_out(number)
     if found is None:
         return
-    row.unconfirmed.pop(number, None)
     key, function = found
-    row.out[function] -= 1
-    if not row.out[function]:
-        del row.out[function]
     counted = state.functions[function]
     if ran:
         counted.rates.ran(ran)
         counted.counts.ran = Nanoseconds(counted.counts.ran + ran)
-        counted.counts.cold += is_cold
-    counted.counts.done += 1
-    call = state.call(key)
-    if call is not None and call.number == number and not call.is_over:
-        state.let_go(call)
-        call.is_over = True
-        caller = state.callers[key[:2]]
-        caller.over[key[2]] = None
-        if key[2] in caller.answered:
-            _drop(state, key)
+        if ended.level < counted.spec.top:
+            counted.counts.cold[ended.level] += 1
+    state.count_soon()
+    counted.counts.done += ended.outcome is CallOutcome.DONE
+    counted.counts.failed += ended.outcome is CallOutcome.FAILED
+    counted.counts.lost += ended.outcome is CallOutcome.LOST
+    call = state.awaited(key, server, number)
+    if call is not None and ended.outcome is CallOutcome.REFUSED:
+        state.wait(call)  # The server has become too small for the call.
+    elif call is not None:
+        _finish(state, call)
+
+
+def _finish(state: RouterState, call: CallRow) -> None:
+    """Remember that a call has ended, so that none is begun if its caller says it again."""
+    state.let_go(call)
+    call.is_over = True
+    caller, number = state.callers[call.key[:2]], call.key[2]
+    caller.over[number] = None
+    if number in caller.answered:
+        _drop(state, call.key)
 
 
 def _lose(state: RouterState, server: str, now: Instant) -> None:
     row = state.servers.pop(server)
+    state.gone[server] = row.sent
     for number, (key, _) in row.runs.items():
-        call = state.call(key)
-        if call is not None and (call.server, call.number) == (server, number) and not call.is_over:
+        call = state.awaited(key, server, number)
+        if call is not None:
             state.wait(call)
     state.dispatch_at = now

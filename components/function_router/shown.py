@@ -6,7 +6,6 @@ from core.nouns.function_limits import SERVER_STALE, WARM_TOLD_MAX
 from core.nouns.ids import FunctionId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import NOTHING, Amount
-from core.routing.rates import WINDOW_SECONDS
 from core.rules.ownership import owns
 
 MILLION = 1_000_000
@@ -24,14 +23,14 @@ def shown_functions(state: RouterState, tenant: str, now: Instant) -> FunctionsS
         rows.append(
             ShownFunction(
                 function,
-                round(row.rates.load(now, row.spec.need).rate * WINDOW_SECONDS),
+                row.rates.counted(now),
                 Nanoseconds(round(row.rates.run_time)),
-                row.counts.cold,
+                sum(row.counts.cold) + sum(row.before.cold),
                 len(row.waiting),
                 running,
                 servers,
                 sum(one.idle + one.busy for one in executors),
-                row.counts.lost,
+                row.counts.lost + row.before.lost,
             )
         )
     rows.sort(key=lambda one: (-one.calls, one.function))

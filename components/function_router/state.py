@@ -6,10 +6,11 @@ from math import ceil
 from msgspec import Struct, field
 
 from core.calls.numbers import Numbers
-from core.nouns.function import Call, Executors, FunctionSpec
-from core.nouns.function_limits import CALL_WINDOW, CALL_WINDOW_MAX
+from core.messages.functions import CountFunctions
+from core.nouns.function import Call, Executors, FunctionCount, FunctionEstimate, FunctionSpec
+from core.nouns.function_limits import CALL_WINDOW, CALL_WINDOW_MAX, FUNCTIONS_COUNTED
 from core.nouns.ids import FunctionId, TenantName
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.quantities import NOTHING, Amount
 from core.routing.policy import MemberSet
 from core.routing.rates import CallRates
@@ -38,6 +39,8 @@ class CallRow(Struct):
     number: int = 0
     """Number of the run."""
     arrived_at: Instant = Instant(0)
+    looks_before: int = 0
+    """How often waiting calls had been looked at when this one began to wait."""
     is_over: bool = False
     """The server has told the end: the call was answered, and the arguments are kept no more."""
 
@@ -64,14 +67,36 @@ class Counts(Struct):
     """Counts of calls that ended since the store was told last."""
 
     done: int = 0
+    failed: int = 0
     lost: int = 0
     refused: int = 0
     again: int = 0
     """That came again although they were known."""
-    cold: int = 0
+    cold: list[int] = field(default_factory=lambda: [0, 0, 0])
+    """By the level of the best executor when the call came."""
     ran: Nanoseconds = Nanoseconds(0)
     waited: Nanoseconds = Nanoseconds(0)
     """In this router."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is no call to count."""
+        return not (self.done or self.failed or self.lost or self.refused or self.again)
+
+    def told(self, function: FunctionId) -> FunctionCount:
+        """Return the counts as the store records them."""
+        process, host, device = self.cold
+        return FunctionCount(
+            function,
+            self.done,
+            self.failed,
+            self.lost,
+            self.refused,
+            self.again,
+            (process, host, device),
+            self.ran,
+            self.waited,
+        )
 
 
 class FunctionRow(Struct):
@@ -85,6 +110,8 @@ class FunctionRow(Struct):
     running: int = 0
     called_at: Instant = Instant(0)
     counts: Counts = field(default_factory=Counts)
+    before: Counts = field(default_factory=Counts)
+    """Counts that the store was told last."""
 
     @property
     def window(self) -> int:
@@ -109,7 +136,7 @@ class ServerRow(Struct):
     runs: dict[int, tuple[CallKey, FunctionId]] = field(default_factory=dict)
     """That have not ended, in the order of their numbers."""
     sent: int = 0
-    """Runs, in this life."""
+    """Number of the newest run."""
     unconfirmed: dict[int, Instant] = field(default_factory=dict)
     """Runs that the server has not shown yet, by when they were said."""
     floor_told: int = 1
@@ -120,6 +147,17 @@ class ServerRow(Struct):
     def floor(self) -> int:
         """Return the lowest number of a run that has not ended."""
         return next(iter(self.runs), self.sent + 1)
+
+    def take_out(self, number: int) -> tuple[CallKey, FunctionId] | None:
+        """Know a run no more. Return its call and function, if it was known."""
+        found = self.runs.pop(number, None)
+        if found is not None:
+            self.unconfirmed.pop(number, None)
+            _, function = found
+            self.out[function] -= 1
+            if not self.out[function]:
+                del self.out[function]
+        return found
 
     def used_by(self, functions: dict[FunctionId, FunctionRow]) -> dict[TenantName, Amount]:
         """Return the amounts that runs of this router use, by tenant."""
@@ -145,6 +183,8 @@ class RouterState:
         self.callers: dict[CallerKey, CallerRow] = {}
         self.functions: dict[FunctionId, FunctionRow] = {}
         self.servers: dict[str, ServerRow] = {}
+        self.gone: dict[str, int] = {}
+        """The number of the newest run, of servers that are taken for gone."""
         self.waits: dict[FunctionId, None] = {}
         """Functions with calls that wait."""
         self.held = 0
@@ -152,8 +192,21 @@ class RouterState:
         self.held_bytes = 0
         self.dispatch_at: Instant | None = None
         """Set while a dispatch may find something new."""
+        self.looks = 0
+        """How often waiting calls were looked at."""
         self.here_at = at
+        self.here_said_at = Instant(0)
         """When the router tells next that it lives."""
+        self.estimates: dict[FunctionId, FunctionEstimate] = {}
+        """Loads from before this life, of functions that were not called yet."""
+        self.count_number = -1
+        """Of the newest count that the store was told; 0: the store was asked for loads alone, −1: for nothing yet."""
+        self.told: CountFunctions | None = None
+        """The newest words to the store, until it has answered."""
+        self.count_at: Instant | None = at
+        """When the store is told, or told again; None: there are no counts."""
+        self.counted_at = at
+        """When the counts were told last."""
         self.tick_at: Instant | None = None
         """When silent servers, repeats and expired calls are looked at next."""
 
@@ -162,9 +215,21 @@ class RouterState:
         caller = self.callers.get(key[:2])
         return None if caller is None else caller.calls.get(key[2])
 
+    def awaited(self, key: CallKey, server: str, number: int) -> CallRow | None:
+        """Return the call of a run, if the end of that run is awaited."""
+        row = self.call(key)
+        if row is None or row.is_over or (row.server, row.number) != (server, number):
+            return None
+        return row
+
+    def count_soon(self) -> None:
+        """Have the store told of calls a minute after the last time."""
+        if self.count_at is None:
+            self.count_at = after(self.counted_at, FUNCTIONS_COUNTED)
+
     def wait(self, row: CallRow) -> None:
         """Have a call wait for a server."""
-        row.server, row.number = "", 0
+        row.server, row.number, row.looks_before = "", 0, self.looks
         insort(self.functions[row.function].waiting, row.order)
         self.waits[row.function] = None
 

@@ -1,7 +1,7 @@
 """Which executor takes which waiting run, and which executors are started and ended for that.
 
-A run goes to a ready executor without a call; else an executor is started, if there is room or idle executors of other functions make some;
-else to the executor with fewest calls, up to the window of its function: short calls would else wait for a round trip each.
+A run goes to a ready executor without a call, if there are cores for it; else an executor is started, if there is room or idle executors
+of other functions make some; else to the executor with fewest calls, up to the window of its function: short calls would else wait for a round trip each.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from components.function_server.state import ExecutorRow, FunctionRow, ServerState
 from core.nouns.ids import FunctionId
-from core.routing.room import Room
+from core.routing.room import Room, cores_of
 
 CALLS_GIVEN_MAX = 2_048
 """In one decision."""
@@ -56,9 +56,11 @@ def _assign(
         for number in row.executors
         if not state.executors[number].is_ending and number not in plan.ended
     }
+    cores = cores_of(row.spec.need)
     for number, executor in rows.items():
-        if waiting and executor.is_ready and not executor.tickets:
+        if waiting and executor.is_idle and room.fits(row.spec.tenant, cores):
             plan.given[number] = [waiting.popleft()]
+            room.add(row.spec.tenant, cores)
     starting = sum(not executor.is_ready for executor in rows.values())
     while starting * row.window < len(waiting):
         if not (room.fits(row.spec.tenant, row.spec.need) or _make_room(state, plan, room, row)):
@@ -67,7 +69,9 @@ def _assign(
         plan.started[number] = function
         room.add(row.spec.tenant, row.spec.need)
         starting += 1
-    ready = {number: one for number, one in rows.items() if one.is_ready}
+    ready = {
+        number: one for number, one in rows.items() if one.is_ready and (one.tickets or number in plan.given)
+    }
     _fill_windows(plan, ready, waiting, row.window)
     return before - len(waiting)
 
@@ -88,18 +92,20 @@ def _fill_windows(plan: Plan, ready: dict[int, ExecutorRow], waiting: deque[int]
 
 def _make_room(state: ServerState, plan: Plan, room: Room, row: FunctionRow) -> bool:
     """End idle executors, the one first that is idle for longest, until one of the function fits; none if all are not enough."""
-    if not room.ever_fits(row.spec.tenant, row.spec.need):
+    tenant, need = row.spec.tenant, row.spec.need
+    # Idle executors have no cores to give.
+    if not room.ever_fits(tenant, need) or not room.fits(tenant, cores_of(need)):
         return False
     ended: list[int] = []
     for number in _idle_longest(state, plan):
         executor = state.executors[number]
-        room.remove(executor.tenant, executor.need)
+        room.remove(executor.tenant, executor.held)
         ended.append(number)
-        if room.fits(row.spec.tenant, row.spec.need):
+        if room.fits(tenant, need):
             plan.ended += ended
             return True
     for number in ended:
-        room.add(state.executors[number].tenant, state.executors[number].need)
+        room.add(state.executors[number].tenant, state.executors[number].held)
     return False
 
 
@@ -107,22 +113,42 @@ def _idle_longest(state: ServerState, plan: Plan) -> Iterator[int]:
     idle = [
         (one.idle_since, number)
         for number, one in state.executors.items()
-        if one.is_ready and not one.tickets and number not in plan.given and number not in plan.ended
+        if one.is_idle and number not in plan.given and number not in plan.ended
     ]
     return (number for _, number in sorted(idle))
 
 
+def without_room(state: ServerState) -> list[int]:
+    """Return the waiting runs for which the server would be too small without any other; none while no size is known."""
+    if not state.is_sized:
+        return []
+    room = Room(state.size, state.lent, {})
+    return [
+        ticket
+        for row in (state.functions[function] for function in state.waits)
+        if not room.ever_fits(row.spec.tenant, row.spec.need)
+        for ticket in row.waiting
+    ]
+
+
 def beyond_size(state: ServerState) -> list[int]:
-    """Return the executors to end because the server has become smaller: idle ones first, then the newest."""
+    """Return the executors to end because the server has become smaller: those that would not fit alone, then idle ones, then the newest.
+
+    Others whose end would leave as much beyond the size as before stay.
+    """
     room = Room(state.size, state.lent, state.used())
     ended: list[int] = []
     order = sorted(
-        (number for number, one in state.executors.items() if not one.is_ending),
-        key=lambda number: (bool(state.executors[number].tickets), -number),
+        (room.ever_fits(one.tenant, one.need), bool(one.tickets), -number)
+        for number, one in state.executors.items()
+        if not one.is_ending
     )
-    for number in order:
-        if not room.is_over():
-            break
-        room.remove(state.executors[number].tenant, state.executors[number].need)
-        ended.append(number)
+    for fits, _, place in order:
+        number = -place
+        one, excess = state.executors[number], room.excess()
+        room.remove(one.tenant, one.held)
+        if not fits or room.excess() != excess:
+            ended.append(number)
+        else:
+            room.add(one.tenant, one.held)
     return ended

@@ -9,7 +9,7 @@ another number is recognised by caller and number while it runs, and for a minut
 
 from collections.abc import Iterable
 
-from components.function_server.assigning import assignment, beyond_size
+from components.function_server.assigning import assignment, beyond_size, without_room
 from components.function_server.notes import (
     BookAsked,
     CallsGiven,
@@ -40,7 +40,7 @@ from core.messages.functions import (
     Run,
     RunCalls,
 )
-from core.nouns.function import CallAnswer, CallOutcome, WarmLevel
+from core.nouns.function import CallAnswer, CallOutcome
 from core.nouns.function_limits import CALL_TRIES_MAX, CODE_AGAIN, CODE_BYTES_MAX, CODE_SPAN
 from core.nouns.ids import FunctionId, LogName, RegionName, TenantName
 from core.nouns.instant import Instant, after, earliest
@@ -50,6 +50,7 @@ from core.rules.ownership import owns
 
 STARTS_FAILED_MAX = 2
 """Failed starts of executors of one function, in a row, before the waiting calls have failed."""
+GIVEN_BACK = CallAnswer(0, CallOutcome.REFUSED)
 
 
 class FunctionServer:
@@ -227,9 +228,13 @@ class FunctionServer:
             notes.append(BookAsked())
             effects.append(ReadBook())
         if state.assign_at is not None and state.assign_at <= now:
-            over = beyond_size(state)
+            over = beyond_size(state) if state.is_resized else []
+            homeless = without_room(state)
             if over:
                 self._end_beyond(state, over, notes, messages, effects)
+            elif homeless:
+                # Their routers send them elsewhere, and callers hear of no end.
+                notes.append(Ended(tuple((ticket, GIVEN_BACK) for ticket in homeless), ()))
             else:
                 _assign(state, notes, effects)
         self._end_idle(state, now, notes, effects)
@@ -305,8 +310,11 @@ def _assign(state: ServerState, notes: list[Note], effects: list[Effect]) -> Non
 
 
 def _answer(run: RunRow, said: CallAnswer) -> CallAnswer:
-    level = WarmLevel.COLD if run.is_cold else said.level
-    return CallAnswer(run.key[2], said.outcome, said.value, said.problem, said.ran, level)
+    level = run.came_at if run.is_cold else said.level
+    # A call that may be begun again is never lost: it has failed once that was tried often enough.
+    has_failed = said.outcome is CallOutcome.LOST and not run.is_once
+    outcome = CallOutcome.FAILED if has_failed else said.outcome
+    return CallAnswer(run.key[2], outcome, said.value, said.problem, said.ran, level)
 
 
 def _lost(number: int) -> CallAnswer:

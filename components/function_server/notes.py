@@ -12,7 +12,7 @@ from components.function_server.state import (
 from core.calls.numbers import Numbers
 from core.fact import Note
 from core.messages.functions import Run
-from core.nouns.function import CallAnswer, FunctionSpec, WarmLevel
+from core.nouns.function import CallAnswer, CallOutcome, EndedRun, FunctionSpec, WarmLevel
 from core.nouns.function_limits import SERVER_REPORT
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
@@ -50,7 +50,7 @@ class CallsGiven(Note, frozen=True):
 
 
 class Ended(Note, frozen=True):
-    """Runs ended with these answers; those in `again` were taken from their executors, and wait again."""
+    """Runs ended with these answers, or were not begun (`REFUSED`); those in `again` were taken from their executors, and wait again."""
 
     over: tuple[tuple[int, CallAnswer], ...]
     again: tuple[int, ...]
@@ -102,6 +102,7 @@ def fold(state: ServerState, note: Note, now: Instant) -> None:
             state.is_book_asked = True
         case Sized(size, lent):
             state.size, state.lent = size, dict(lent)
+            state.is_sized = state.is_resized = True
             state.assign_at = now
             for link in state.links.values():
                 link.whole_at = now
@@ -147,7 +148,7 @@ def _take(state: ServerState, note: RunsTaken, now: Instant) -> None:
         link.fresh.pop(number, None)
     for number in note.over:
         link.numbers.add(number)
-        _report_end(state, link, number, Nanoseconds(0), is_cold=False, now=now)
+        _report_end(state, link, EndedRun(number, CallOutcome.DONE, Nanoseconds(0), WarmLevel.DEVICE), now)
     if note.runs and note.function is not None:
         _know(state, note.function)
     for run in note.runs:
@@ -172,8 +173,10 @@ def _wait(state: ServerState, note: RunsTaken, spec: FunctionSpec, run: Run, now
     state.ticket_count += 1
     ticket = state.ticket_count
     state.tickets[key] = ticket
-    state.runs[ticket] = RunRow(key, spec.id, run.call.arguments, run.call.is_once, [source])
     row = state.functions[spec.id]
+    levels = [state.executors[one].level for one in row.executors if not state.executors[one].is_ending]
+    came_at = max(levels, default=WarmLevel.COLD)
+    state.runs[ticket] = RunRow(key, spec.id, run.call.arguments, run.call.is_once, [source], came_at=came_at)
     row.waiting.append(ticket)
     state.waits[spec.id] = None
     state.assign_at = now
@@ -183,7 +186,7 @@ def _wait(state: ServerState, note: RunsTaken, spec: FunctionSpec, run: Run, now
 
 
 def _give(state: ServerState, note: CallsGiven, now: Instant) -> None:
-    state.assign_at = None
+    state.assign_at, state.is_resized = None, False
     for number in note.ended:
         _mark_ending(state, number)
     for number, function in note.started:
@@ -217,7 +220,8 @@ def _end(state: ServerState, note: Ended, now: Instant) -> None:
     for ticket, answer in note.over:
         run = state.runs.pop(ticket)
         del state.tickets[run.key]
-        state.answers.put(run.key, answer, now)
+        if answer.outcome is not CallOutcome.REFUSED:
+            state.answers.put(run.key, answer, now)
         row = state.functions[run.function]
         if run.executor:
             _leave(state, run.executor, ticket, now)
@@ -229,7 +233,8 @@ def _end(state: ServerState, note: Ended, now: Instant) -> None:
         for source in run.sources:
             link = state.links[source.router]
             if link.life == source.life:
-                _report_end(state, link, source.number, answer.ran, is_cold=run.is_cold, now=now)
+                level = run.came_at if run.is_cold else row.spec.top
+                _report_end(state, link, EndedRun(source.number, answer.outcome, answer.ran, level), now)
         _note_change(state, run.function, now)
     for ticket in reversed(note.again):
         run = state.runs[ticket]
@@ -292,11 +297,9 @@ def _mark_ending(state: ServerState, number: int) -> None:
 # Reports.
 
 
-def _report_end(
-    state: ServerState, link: RouterLink, number: int, ran: Nanoseconds, *, is_cold: bool, now: Instant
-) -> None:
-    link.ended[number] = ran, is_cold
-    link.fresh[number] = None
+def _report_end(state: ServerState, link: RouterLink, ended: EndedRun, now: Instant) -> None:
+    link.ended[ended.number] = ended
+    link.fresh[ended.number] = None
     state.report_at = earliest(state.report_at, now)
 
 

@@ -31,7 +31,7 @@ def report_of(
         tuple(state.lent.items()),
         tuple(row for row in rows if not is_whole or row.idle + row.busy + row.starting),
         is_whole,
-        tuple((number, *link.ended[number]) for number in ended),
+        tuple(link.ended[number] for number in ended),
         link.life,
         link.numbers.taken,
     )

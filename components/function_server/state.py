@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from core.agenda import Agenda
 from core.calls.numbers import Numbers
-from core.nouns.function import CallAnswer, FunctionSpec, WarmLevel
+from core.nouns.function import CallAnswer, EndedRun, FunctionSpec, WarmLevel
 from core.nouns.function_limits import (
     ANSWERS_KEPT_BYTES_MAX,
     ANSWERS_KEPT_MAX,
@@ -19,6 +19,7 @@ from core.nouns.function_limits import (
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import NOTHING, Amount
+from core.routing.room import held_idle
 
 CallKey = tuple[TenantName, str, int]
 """One call: tenant, caller and number."""
@@ -49,8 +50,10 @@ class RunRow(Struct):
     """More than one if the call was sent again under another number."""
     executor: int = 0
     """0: the call waits for one."""
+    came_at: WarmLevel = WarmLevel.COLD
+    """Level of the best executor of the function when the call came."""
     is_cold: bool = False
-    """The executor was not ready when the call came."""
+    """An executor became ready while the call waited."""
     tries: int = 0
 
 
@@ -71,6 +74,16 @@ class ExecutorRow(Struct):
     def is_ready(self) -> bool:
         """A call begins at once unless another is before it."""
         return self.level is self.top and not self.is_ending
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether the executor is ready and has no call."""
+        return self.is_ready and not self.tickets
+
+    @property
+    def held(self) -> Amount:
+        """Return the capacity that the executor holds now."""
+        return held_idle(self.need) if self.is_idle else self.need
 
 
 class FunctionRow(Struct):
@@ -161,7 +174,7 @@ class RouterLink(Struct):
     life: str = ""
     """Empty: the router was not heard yet."""
     numbers: Numbers = field(default_factory=Numbers)
-    ended: dict[int, tuple[Nanoseconds, bool]] = field(default_factory=dict)
+    ended: dict[int, EndedRun] = field(default_factory=dict)
     """Runs that have ended, from the router's floor on: run time, and whether the executor was cold."""
     fresh: dict[int, None] = field(default_factory=dict)
     """Ended runs that were not reported yet."""
@@ -180,6 +193,10 @@ class ServerState:
         self.life = f"{at:x}"
         self.size = NOTHING
         self.lent: dict[TenantName, Amount] = {}
+        self.is_resized = False
+        """The size has changed since runs were assigned last: only then do executors use more than there is."""
+        self.is_sized = False
+        """The doer has told a size."""
         self.is_book_asked = False
         self.executors: dict[int, ExecutorRow] = {}
         self.executor_count = 0
@@ -205,5 +222,5 @@ class ServerState:
         used: dict[TenantName, Amount] = {}
         for row in self.executors.values():
             if not row.is_ending:
-                used[row.tenant] = used.get(row.tenant, NOTHING).plus(row.need)
+                used[row.tenant] = used.get(row.tenant, NOTHING).plus(row.held)
         return used

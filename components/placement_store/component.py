@@ -18,6 +18,7 @@ from components.placement_store.abandoned import end_abandoned, index_abandoned,
 from components.placement_store.agents import HEARD_OF_AGENTS, AgentRecords
 from components.placement_store.attempts import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.placement_store.disputed_nodes import NodesDisputed, Refused
+from components.placement_store.functions import HEARD_OF_FUNCTIONS, FunctionRecords
 from components.placement_store.nodes import HEARD_OF_NODES, NodeRecords
 from components.placement_store.pools import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.placement_store.preemption import HEARD_OF_PREEMPTION, PreemptionRecords, promise_of
@@ -91,6 +92,7 @@ class PlacementStore:
         SubmitClaim,
         *HEARD_OF_AGENTS,
         *HEARD_OF_ATTEMPTS,
+        *HEARD_OF_FUNCTIONS,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
         *HEARD_OF_PREEMPTION,
@@ -113,6 +115,7 @@ class PlacementStore:
             SubmitClaim: self._submit_claim,
             **AgentRecords().deciders,
             **AttemptRecords(region).deciders,
+            **FunctionRecords(region).deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
             **PreemptionRecords().deciders,

@@ -20,6 +20,7 @@ from core.messages.functions import (
     CallsKnown,
     CallsRefused,
     RouterHere,
+    RoutersWanted,
 )
 from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec
 from core.nouns.function_limits import (
@@ -85,6 +86,16 @@ class CallRow(Struct):
     """Since when servers are asked who has it; 0: they are not."""
     is_known: bool = False
     """Whether a server has said so since it was asked."""
+    may_have_begun: bool = False
+    """A router that had the call is gone."""
+
+
+class Homeless(Struct):
+    """A function that no region could run."""
+
+    since: Instant
+    told_at: Instant
+    """The last time that this was found."""
 
 
 class Caller:
@@ -105,10 +116,11 @@ class Caller:
         self._ended: list[CallAnswer] = []
         self._proven: set[FunctionId] = set()
         """Functions with an answer from a server."""
-        self._homeless: dict[FunctionId, Instant] = {}
-        """Functions with calls to say that no region could run, by since when."""
+        self._homeless: dict[FunctionId, Homeless] = {}
         self._say_at: Instant | None = None
         """Set while there may be something new to say."""
+        self._wanted_at = Instant(0)
+        """When routers were asked last to say that they live."""
         self._look_at: Instant | None = None
         """When silence and repeats are looked at next."""
 
@@ -188,22 +200,38 @@ class Caller:
             router.rests_until = after(now, said.again_in)
         for number in said.numbers:
             row = self.calls.get(number)
-            if row is None or row.router != key:
+            if row is None or row.router != key or row.asked_at:
                 continue
             if said.reason == Reason.OTHER_ROUTER:
                 self._ask(row, now)
             elif said.reason == Reason.NO_FUNCTION_SERVER:
                 if router is not None:
                     router.lacks[row.function.id] = after(now, said.again_in)
-                self._unsay(number, row)
-                self._later.append((now, number))
+                self._note_homeless(row.function.id, now)
+                if self._gives_up(row, now):
+                    self._refuse_homeless(number)
+                else:
+                    self._say_later(number, row, said.again_in, Nanoseconds(0), now)
             elif said.again_in:
-                self._unsay(number, row)
-                self._later.append((after(now, said.again_in), number))
+                self._say_later(number, row, said.again_in, said.again_in, now)
             else:
                 text = said.problems[0] if said.problems else SENTENCES[said.reason]
                 self._answer(CallAnswer(number, CallOutcome.REFUSED, problem=text))
         self._say_soon(now)
+
+    def _say_later(
+        self, number: int, row: CallRow, here: Nanoseconds, elsewhere: Nanoseconds, now: Instant
+    ) -> None:
+        """Say a call again that was refused for now, after one span if to the same router, after another if to any.
+
+        A call that may be begun once only stays with its router: the refusal may be of an earlier word than the newest, which the router
+        may have taken.
+        """
+        if row.call.is_once:
+            row.said_at, row.wait = now, here
+        else:
+            self._unsay(number, row)
+            self._later.append((after(now, elsewhere), number))
 
     # What it says.
 
@@ -214,7 +242,11 @@ class Caller:
     def take(self, now: Instant) -> list[Message]:
         """Return what is to be said now: calls that were not said yet, those without an answer again, and questions to servers."""
         self._bring_back(now)
-        messages = self._look(now) if self._look_at is not None and self._look_at <= now else []
+        messages: list[Message] = []
+        if self.calls and not self.routers and after(self._wanted_at, LOOK) <= now:
+            self._wanted_at = now
+            messages.append(RoutersWanted(self.tenant))
+        messages += self._look(now) if self._look_at is not None and self._look_at <= now else []
         messages += self._say_unsaid(now)
         self._say_at = None
         if self._look_at is None and self.calls:
@@ -269,19 +301,29 @@ class Caller:
             again.setdefault((row.router, row.function.id), []).append(number)
 
     def _give_up_homeless(self, now: Instant) -> None:
-        """Refuse the calls of functions that no region could run for long, and that have had no answer ever."""
-        for function, since in list(self._homeless.items()):
-            if function not in self._unsaid:
-                del self._homeless[function]
-            elif function not in self._proven and after(since, NO_SERVER_SPAN) <= now:
-                numbers, self._unsaid[function] = self._unsaid[function], deque()
-                for number in numbers:
-                    # One that was said before may have begun.
-                    if self.calls[number].life:
-                        self._unsaid[function].append(number)
-                        continue
-                    text = SENTENCES[Reason.NO_FUNCTION_SERVER]
-                    self._answer(CallAnswer(number, CallOutcome.REFUSED, problem=text))
+        """Refuse the calls that no region could run for long."""
+        for function in list(self._homeless):
+            for number in list(self._unsaid.get(function, ())):
+                row = self.calls[number]
+                if not self._is_possible(row.function, now) and self._gives_up(row, now):
+                    self._refuse_homeless(number)
+
+    def _note_homeless(self, function: FunctionId, now: Instant) -> None:
+        """Remember that no region could run a function now, as far as is known."""
+        known = self._homeless.get(function)
+        if known is None or after(known.told_at, CALL_AGAIN_MAX) <= now:
+            known = self._homeless[function] = Homeless(now, now)
+        known.told_at = now
+
+    def _gives_up(self, row: CallRow, now: Instant) -> bool:
+        """Return whether no region could run a call for long, which has not begun, and of whose function no call was answered ever."""
+        known = self._homeless.get(row.function.id)
+        is_long = known is not None and after(known.since, NO_SERVER_SPAN) <= now
+        return is_long and row.function.id not in self._proven and not row.may_have_begun
+
+    def _refuse_homeless(self, number: int) -> None:
+        text = SENTENCES[Reason.NO_FUNCTION_SERVER]
+        self._answer(CallAnswer(number, CallOutcome.REFUSED, problem=text))
 
     def _say_unsaid(self, now: Instant) -> list[Message]:
         messages: list[Message] = []
@@ -292,10 +334,9 @@ class Caller:
                 key = self._router_for(spec, now)
                 room = CALLS_OUT_MAX - self.routers[key].out if key is not None else 0
                 if key is None and self.routers and not self._is_possible(spec, now):
-                    self._homeless.setdefault(function, now)
+                    self._note_homeless(function, now)
                 if key is None or room <= 0:
                     break
-                self._homeless.pop(function, None)
                 numbers = [waiting.popleft() for _ in range(min(room, len(waiting)))]
                 for number in numbers:
                     row = self.calls[number]
@@ -367,7 +408,7 @@ class Caller:
             if row.call.is_once:
                 self._ask(row, now)
             else:
-                row.router = None
+                row.router, row.may_have_begun = None, True
                 self._unsaid.setdefault(row.function.id, deque()).append(number)
         self._say_soon(now)
 

@@ -390,7 +390,10 @@ _OF_FUNCTIONS: dict[type[Message], Traits] = {
     functions.AskCalls: Traits(INTERACTIVE),
     functions.CodeWanted: Traits(INTERACTIVE),
     functions.CodeSent: Traits(INTERACTIVE),
+    functions.RoutersWanted: Traits(INTERACTIVE, leads_to=(functions.RouterHere,)),
     functions.RouterHere: Traits(REPORT),
+    functions.CountFunctions: Traits(REPORT, attrgetter("router"), leads_to=(functions.FunctionsRemembered,)),
+    functions.FunctionsRemembered: Traits(REPORT),
     functions.ShowFunctions: Traits(QUERY, _query),
 }
 _OF_SOLVERS: dict[type[Message], Traits] = {

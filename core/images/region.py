@@ -29,6 +29,7 @@ from core.images.base import Image, Section
 from core.images.capacity import Capacity
 from core.images.clock import AcceptedClock
 from core.images.control import Control
+from core.images.functions import Functions
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
 from core.images.preemption import Preemption
@@ -402,3 +403,5 @@ class RegionImage(Image):
     """Settings of preemption, promises over victims, and lost work."""
     agents: Agents
     """How agents see the region."""
+    functions: Functions
+    """Counts of calls of functions."""

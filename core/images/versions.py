@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
+from core.images.functions import Functions
 from core.nouns.ids import GLOBAL_LOG, LogName
 
 UNSAID = ""
@@ -116,9 +117,9 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_8(log: LogName, _: OldSections) -> dict[str, Any] | None:
-    """The queue knows how long work waited, which no older image tells: its facts are folded once more."""
-    return None if log == GLOBAL_LOG else {}
+def _version_9(log: LogName, _: OldSections) -> dict[str, Any] | None:
+    """A region knows how often functions were called, which no older fact tells."""
+    return {} if log == GLOBAL_LOG else {"functions": msgspec.to_builtins(Functions())}
 
 
 VERSIONS = Versions(
@@ -131,7 +132,8 @@ VERSIONS = Versions(
         "8d08a2cffc4190ff",
         "23b43b9efe8f8d22",
         "083e616bc00de9fe",
+        "ebb00c9891f69e99",
     ),
-    step=Step(_version_8, frozenset({"forerunners"})),
+    step=Step(_version_9, frozenset({"functions", "serves"})),
 )
 """Those of this build."""

@@ -8,7 +8,15 @@ a server, and tell a floor of their own.
 from msgspec import Struct
 
 from core.messages.base import Answer, Message
-from core.nouns.function import Call, CallAnswer, Executors, FunctionSpec
+from core.nouns.function import (
+    Call,
+    CallAnswer,
+    EndedRun,
+    Executors,
+    FunctionCount,
+    FunctionEstimate,
+    FunctionSpec,
+)
 from core.nouns.ids import FunctionId, RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.quantities import NOTHING, Amount
@@ -98,8 +106,14 @@ class CallsKnown(Message, frozen=True, tag="calls-known"):
     numbers: tuple[int, ...]
 
 
+class RoutersWanted(Message, frozen=True, tag="routers-wanted"):
+    """A caller that has heard no router asks all of them, of every region, to say that they live."""
+
+    tenant: TenantName
+
+
 class RouterHere(Message, frozen=True, tag="router-here"):
-    """A router lives. Said every `ROUTER_INTERVAL`, and to a caller's first question."""
+    """A router lives. Said every `ROUTER_INTERVAL`, and at `RoutersWanted`."""
 
     region: RegionName
     router: str
@@ -164,15 +178,40 @@ class ServerReport(Message, frozen=True, tag="server-report"):
     executors: tuple[Executors, ...] = ()
     """Of each function, whole every `SERVER_REPORT`; in between only of those that changed."""
     is_whole: bool = True
-    ended: tuple[tuple[int, Nanoseconds, bool], ...] = ()
-    """Runs of the router, in the life named, that have ended: number, run time, and whether the executor was cold. Said again until the router's
-    floor is above.
-    """
+    ended: tuple[EndedRun, ...] = ()
+    """Runs of the router, in the life named, that have ended. Said again until the router's floor is above."""
     router_life: str = ""
     taken: int = 0
     """Every run of that life up to this number has come."""
     leaves_in: Nanoseconds = Nanoseconds(0)
     """It is about to go, or to shrink, and takes nothing new; 0: it is not."""
+
+
+# Between routers and the region's store.
+
+
+class CountFunctions(Message, frozen=True, tag="count-functions"):
+    """Record the calls that ended since the last count. With number 0 there is none: the router asks how functions were called before."""
+
+    region: RegionName
+    router: str
+    life: str
+    number: int
+    """Counts the counts of one life, from 1 on."""
+    span: Nanoseconds = Nanoseconds(0)
+    """In which the calls ended."""
+    counts: tuple[FunctionCount, ...] = ()
+
+
+class FunctionsRemembered(Message, frozen=True, tag="functions-remembered"):
+    """A router's count is in the log, or was there before."""
+
+    region: RegionName
+    router: str
+    life: str
+    number: int
+    estimates: tuple[FunctionEstimate, ...] = ()
+    """To a count of number 0: the loads of functions as they were counted last."""
 
 
 # For people.
@@ -190,11 +229,11 @@ class ShownFunction(Struct, frozen=True):
 
     function: FunctionId
     calls: int
-    """That ended in the last 60 s."""
+    """That came in the last 60 s."""
     run_time: Nanoseconds
     """Mean of these."""
     cold: int
-    """Of these, the ones for which an executor had to be started."""
+    """Calls since the count before the last one for which an executor was brought up: of one minute to two."""
     waiting: int
     running: int
     servers: tuple[str, ...]
@@ -202,7 +241,7 @@ class ShownFunction(Struct, frozen=True):
     warm: int
     """Executors."""
     lost: int
-    """In the last 60 s."""
+    """Of the same time."""
 
 
 class FunctionsShown(Answer, frozen=True, tag="functions-shown"):
@@ -223,9 +262,12 @@ MESSAGES: tuple[type[Message], ...] = (
     CodeSent,
     AskCalls,
     CallsKnown,
+    RoutersWanted,
     RouterHere,
     RunCalls,
     ServerReport,
+    CountFunctions,
+    FunctionsRemembered,
     ShowFunctions,
     FunctionsShown,
 )

@@ -10,7 +10,7 @@ from msgspec import Struct
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.quantities import Amount
-from core.nouns.workload import NEVER
+from core.nouns.workload import NEVER, Serves
 
 
 class WarmLevel(IntEnum):
@@ -32,17 +32,6 @@ class WarmSpans(Struct, frozen=True, forbid_unknown_fields=True):
     process: Nanoseconds = Nanoseconds(0)
     host: Nanoseconds = Nanoseconds(0)
     device: Nanoseconds = Nanoseconds(0)
-
-
-class Serves(StrEnum):
-    """For whose functions a service holds capacity. Its tasks start no program."""
-
-    NO = ""
-    """It is an ordinary workload."""
-    OWN = "own"
-    """Its tenant's."""
-    ALL = "all"
-    """All tenants'; operators alone may say so."""
 
 
 class FunctionCode(Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,6 +108,89 @@ class CallAnswer(Struct, frozen=True, array_like=True, gc=False):
     ran: Nanoseconds = Nanoseconds(0)
     level: WarmLevel = WarmLevel.COLD
     """Of the executor when the call was given to it."""
+
+
+class GpuPart(Struct, frozen=True):
+    """A part of one GPU."""
+
+    index: int
+    """The GPU's number on this machine, in the order of the PCI bus."""
+    milli: int
+
+
+class Holding(Struct, frozen=True):
+    """The part of this machine that one task of a service holds for functions."""
+
+    share: str
+    """The name of the task's share, which tells this holding from others."""
+    tenant: TenantName
+    serves: Serves
+    """`OWN`: for functions of the tenant alone; `ALL`: for everybody's."""
+    is_ending: bool
+    """Executors leave the holding now."""
+    gpus: tuple[GpuPart, ...]
+    """Empty where slots are CPUs."""
+    cpu_slots: tuple[int, ...]
+    """Empty: executors may run on every core of this process."""
+    amount: Amount
+
+
+class EndedRun(Struct, frozen=True, array_like=True, gc=False):
+    """How one run of a router ended on a server."""
+
+    number: int
+    outcome: CallOutcome
+    """`REFUSED`: the call was not begun, and is for another server."""
+    ran: Nanoseconds
+    """0: the call had ended before, under another number."""
+    level: WarmLevel
+    """Of the best executor when the call came, if the call waited for an executor to become ready; else the top."""
+
+
+class FunctionCount(Struct, frozen=True, forbid_unknown_fields=True):
+    """Counts of one function's calls, and sums of their times."""
+
+    function: FunctionId
+    done: int = 0
+    failed: int = 0
+    lost: int = 0
+    refused: int = 0
+    """After a router had taken them: the time that their callers had for them was over."""
+    again: int = 0
+    """Calls that were said again after their end was known."""
+    cold: tuple[int, int, int] = (0, 0, 0)
+    """Calls for which an executor was brought up, by its level when they came: none, process, host."""
+    ran: Nanoseconds = Nanoseconds(0)
+    waited: Nanoseconds = Nanoseconds(0)
+    """In the router."""
+
+    @property
+    def ended(self) -> int:
+        """Return how many calls came to an end on a server."""
+        return self.done + self.failed + self.lost
+
+    def plus(self, other: "FunctionCount") -> "FunctionCount":
+        """Return the sums of both."""
+        return FunctionCount(
+            self.function,
+            self.done + other.done,
+            self.failed + other.failed,
+            self.lost + other.lost,
+            self.refused + other.refused,
+            self.again + other.again,
+            (self.cold[0] + other.cold[0], self.cold[1] + other.cold[1], self.cold[2] + other.cold[2]),
+            Nanoseconds(self.ran + other.ran),
+            Nanoseconds(self.waited + other.waited),
+        )
+
+
+class FunctionEstimate(Struct, frozen=True, forbid_unknown_fields=True):
+    """A function's load, as last counted."""
+
+    function: FunctionId
+    calls_per_minute: int
+    run_time: Nanoseconds
+    """Mean."""
 
 
 class Executors(Struct, frozen=True, array_like=True, gc=False):

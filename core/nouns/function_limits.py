@@ -10,6 +10,8 @@ CALL_BYTES_MAX = 512 * 1024
 """Of one call's arguments, and of its value: larger ones go by file."""
 CALLS_OUT_MAX = 4_096
 """Of one caller at one router, without an answer."""
+CALLS_TAKEN_MAX = 2 * CALLS_OUT_MAX
+"""By one router of one caller: servers tell a caller of an end before they tell the router, and the caller says another call at once."""
 CALLS_HELD_MAX = 50_000
 """By one router, of all callers."""
 CALLS_HELD_BYTES_MAX = 256 * 1024 * 1024
@@ -54,7 +56,13 @@ CODE_SPAN: Nanoseconds = seconds(15)
 CODE_BYTES_MAX = 512 * 1024
 CALL_TRIES_MAX = 3
 """How often a server begins a call whose executor was taken from it."""
+SERVING_GRACE_MIN: Nanoseconds = seconds(2)
+"""Least grace of a task that holds capacity: twice the time after which executors that stay are killed (runtime/functions/hold.py)."""
 FUNCTIONS_COUNTED: Nanoseconds = seconds(60)
 """Between two facts about the calls of a region."""
+FUNCTIONS_COUNTED_MAX = 256
+"""Functions in one of them, those with most calls; the others are counted in the next."""
+COUNT_AGAIN: Nanoseconds = seconds(5)
+"""After which a router tells the store again."""
 FUNCTIONS_REMEMBERED_MAX = 1_000
 """Of a region, in its image."""

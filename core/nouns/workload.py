@@ -58,6 +58,17 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     beside other models."""
 
 
+class Serves(StrEnum):
+    """For whose functions a service holds capacity. Its tasks start no program."""
+
+    NO = ""
+    """It is an ordinary workload."""
+    OWN = "own"
+    """Its tenant's."""
+    ALL = "all"
+    """All tenants'; operators alone may say so."""
+
+
 class Program(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What each task of a job runs, on nodes that run programs."""
 
@@ -124,6 +135,8 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     topology: Topology = Topology()
     or_types: tuple[str, ...] = ()
     """Other GPU types that will do as well. All of its tasks are on nodes of one type."""
+    serves: Serves = Serves.NO
+    """Whose functions may use what its tasks hold. These run nothing else, and their program says no `run`."""
 
     @property
     def node_types(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ class HashedHome:
     """Routes to the first usable server with memory for the call, from the function's home on in steps of the function's own."""
 
     name = "hash"
+    waits = False
 
     def choose(
         self,

@@ -25,6 +25,11 @@ class JoinShortestQueue:
     def __init__(self, settings: JsqSettings | None = None) -> None:
         self.settings = settings or JsqSettings()
 
+    @property
+    def waits(self) -> bool:
+        """Return whether calls wait."""
+        return self.settings.waits
+
     def choose(
         self,
         function: FunctionId,

@@ -40,6 +40,11 @@ class MinWorkerSet:
     def __init__(self, settings: MwsSettings | None = None) -> None:
         self.settings = settings or MwsSettings()
 
+    @property
+    def waits(self) -> bool:
+        """Return whether calls wait."""
+        return self.settings.waits
+
     def choose(
         self,
         function: FunctionId,

@@ -18,6 +18,7 @@ class PublishedMinWorkerSet:
     """Routes to the least loaded server of the set that has room under the ceiling; without one, to the least loaded of all servers."""
 
     name = "mws_published"
+    waits = False
 
     def choose(
         self,

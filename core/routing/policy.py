@@ -79,6 +79,10 @@ class RoutingPolicy(Protocol):
 
     name: str
 
+    @property
+    def waits(self) -> bool:
+        """Return whether a call that no server can take waits in the router; such a call need not be asked for."""
+
     def choose(
         self,
         function: FunctionId,

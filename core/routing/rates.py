@@ -93,6 +93,10 @@ class CallRates(Struct):
         calls = self.total - self._outdated(second)
         return Load(calls * SECOND / max(now - start, SECOND), Nanoseconds(round(self.run_time)), need)
 
+    def counted(self, now: Instant) -> int:
+        """Return the calls of the present second so far and the 59 whole seconds before."""
+        return self.total - self._outdated(max(now // SECOND, self.second))
+
     def _outdated(self, second: int) -> int:
         """Return the calls of the counted seconds that are outside the window which ends with a later second."""
         if second - self.second >= WINDOW_SECONDS:

@@ -1,4 +1,7 @@
-"""Room for executors on one server: parts that are lent to one tenant are used by that tenant first, the rest by everybody."""
+"""Room for executors on one server: parts that are lent to one tenant are used by that tenant first, the rest by everybody.
+
+An executor without a call holds its memory and devices. Its cores are free for others, so that many functions stay warm on few cores.
+"""
 
 from core.nouns.ids import TenantName
 from core.nouns.quantities import NOTHING, Amount
@@ -22,9 +25,13 @@ class Room:
         """Return whether it would if there were no other executor."""
         return self._common.plus(self._lent.get(tenant, NOTHING)).covers(need)
 
+    def excess(self) -> Amount:
+        """Return how much of each resource executors use beyond what there is."""
+        return self._beyond(TenantName(""), NOTHING).minus(self._common).largest(NOTHING)
+
     def is_over(self) -> bool:
         """Return whether executors use more than there is."""
-        return not self._common.covers(self._beyond(TenantName(""), NOTHING))
+        return self.excess() != NOTHING
 
     def add(self, tenant: TenantName, need: Amount) -> None:
         """Count an executor that is started."""
@@ -43,3 +50,13 @@ class Room:
                 used = used.plus(more)
             found = found.plus(used.minus(self._lent.get(name, NOTHING)).largest(NOTHING))
         return found
+
+
+def cores_of(need: Amount) -> Amount:
+    """Return the part of its need that an executor holds with a call alone."""
+    return Amount(0, need.cpu_milli, 0)
+
+
+def held_idle(need: Amount) -> Amount:
+    """Return the part of its need that an executor holds also without a call."""
+    return need.minus(cores_of(need))

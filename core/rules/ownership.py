@@ -10,7 +10,7 @@ from collections.abc import Callable
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.messages.data import ListDatasets
-from core.messages.functions import AskCalls, CallFunction, CodeSent, ShowFunctions
+from core.messages.functions import AskCalls, CallFunction, CodeSent, RoutersWanted, ShowFunctions
 from core.messages.moves import MoveWorkload
 from core.messages.output import FindOutput, ReadOutput
 from core.messages.pipelines import (
@@ -37,7 +37,7 @@ from core.messages.tenants import ListTenants, ShowRanking
 from core.nouns.ids import WorkloadId
 from core.nouns.pipeline import PipelineSpec
 from core.nouns.reasons import Reason
-from core.nouns.workload import WorkloadSpec
+from core.nouns.workload import Serves, WorkloadSpec
 
 ABOUT_ONE: tuple[type[Message], ...] = (
     CancelWorkload,
@@ -57,7 +57,7 @@ ABOUT_PIPELINE: tuple[type[Message], ...] = (ShowPipeline, CancelPipeline)
 """Messages that name one pipeline in their field `pipeline`."""
 ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission, SubmitPipeline, TestPipeline)
 """Messages with a `spec`, which names the tenant to be charged."""
-OF_FUNCTIONS: tuple[type[Message], ...] = (CallFunction, AskCalls, CodeSent)
+OF_FUNCTIONS: tuple[type[Message], ...] = (CallFunction, AskCalls, CodeSent, RoutersWanted)
 """Messages of callers of functions, which name their tenant in the field `tenant`."""
 OF_ALL: tuple[type[Message], ...] = (
     ListWorkloads,
@@ -132,6 +132,8 @@ def _against_account(tenant: str, sender: str, message: Message) -> Against | No
         return Reason.NOT_YOURS, (
             "share.entity: a tenant's jobs are of its own share; only operators name another",
         )
+    if any(job.serves is Serves.ALL for one in specs for job in one.jobs):
+        return Reason.OPERATORS_ONLY, ("serves: only operators hold capacity for everybody's functions",)
     if not isinstance(message, SubmitWorkload | SubmitPipeline):
         return None
     if message.submitter != sender:

@@ -7,6 +7,7 @@ from msgspec.structs import asdict, astuple, replace
 
 from core.codec import encode
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
+from core.nouns.function_limits import SERVING_GRACE_MIN
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.limits import (
     BESIDE_MAX,
@@ -39,7 +40,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
-from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, WorkloadSpec
+from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Serves, WorkloadSpec
 from core.rules.data.datasets import is_dataset_name
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -76,6 +77,8 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     found.extend(problems_of_priority(spec.priority))
     if not spec.jobs:
         found.append("jobs: there must be one at least")
+    if any(job.serves for job in spec.jobs):
+        found.extend(_problems_of_serving(spec))
     if len({job.program is None for job in spec.jobs}) > 1:
         found.append("jobs: some have a program and some an emulation; all of a workload have the same")
     names = [job.name for job in spec.jobs]
@@ -158,6 +161,8 @@ def _problems_of_changed_job(was: JobSpec, changed: JobSpec) -> list[str]:
         found.append("topology: where its tasks lie to each other stays so")
     if (changed.program is None) != (was.program is None):
         found.append(f"program: what was {'emulated' if was.program is None else 'a program'} stays so")
+    if changed.serves != was.serves:
+        found.append("serves: whose functions it serves stays so")
     return found
 
 
@@ -288,7 +293,7 @@ def _problems_of_job(job: JobSpec) -> list[str]:
     if job.emulation is not None:
         found.extend(_problems_of_emulation(job.emulation))
     if job.program is not None:
-        found.extend(_problems_of_program(job.program))
+        found.extend(_problems_of_program(job.program, serves=job.serves is not Serves.NO))
         if 0 < job.need.gpu_milli < PROGRAM_GPU_MILLI_MIN or (
             not job.need.gpu_milli and 0 < job.need.cpu_milli < PROGRAM_CPU_MILLI_MIN
         ):
@@ -375,8 +380,28 @@ def _problems_of_emulation(emulation: Emulation) -> list[str]:
     return found
 
 
-def _problems_of_program(program: Program) -> list[str]:
-    found = [] if program.run.strip() else ["program.run: it is empty"]
+def _problems_of_serving(spec: WorkloadSpec) -> list[str]:
+    """Return the problems of a workload whose tasks hold capacity for functions."""
+    found = []
+    if spec.kind is not Kind.SERVICE:
+        found.append("serves: only a service holds capacity for functions; let kind be service")
+    if 0 < spec.grace < SERVING_GRACE_MIN:
+        found.append(f"grace: executors get {SERVING_GRACE_MIN // SECOND} s at least to leave")
+    programs = [job.program for job in spec.jobs if job.serves and job.program is not None]
+    found.extend(
+        f"program.{name}: a job that serves functions runs no program"
+        for name in ("env", "secrets", "checkpoint_dir", "early_warning", "has_slurm_env")
+        if any(getattr(program, name) for program in programs)
+    )
+    return found
+
+
+def _problems_of_program(program: Program, *, serves: bool) -> list[str]:
+    found = []
+    if bool(program.run.strip()) == serves:
+        found = [
+            "program.run: a job that serves functions has none" if serves else "program.run: it is empty"
+        ]
     for name in ("directory", "checkpoint_dir"):
         path = getattr(program, name)
         if path and not path.startswith("/"):

@@ -35,6 +35,7 @@ from runtime.clock import Clock, wall_now
 from runtime.data.doers import data_doer_of
 from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
+from runtime.functions.doers import function_doer_of
 from runtime.health.check import HEALTH_VARIABLE
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.loop import run
@@ -52,11 +53,20 @@ from runtime.wiring import ROLES, Plan, Unit, bus_name_of, log_kept_by
 from store.errors import LogError
 
 OF_A_REGION = frozenset(
-    {"allocation_agent", "data_service", "placement_store", "region_broker", "task_control", "worker"}
+    {
+        "allocation_agent",
+        "data_service",
+        "function_router",
+        "function_server",
+        "placement_store",
+        "region_broker",
+        "task_control",
+        "worker",
+    }
 )
 DATA_VARIABLE = "MIZZEN_DATA_DIR"
 """Under which tasks find the directory of their region's datasets."""
-OF_A_CREW = frozenset({"allocation_agent", "worker"})
+OF_A_CREW = frozenset({"allocation_agent", "function_router", "function_server", "worker"})
 """Roles that several members of a region have."""
 _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 OF_ALL = frozenset({"auditor", "job_queue", "planner"})
@@ -73,7 +83,7 @@ def start(
     /,
     *,
     region: Annotated[str, Parameter(help="Whose part it is, for a role of a region.")] = "",
-    member: Annotated[str, Parameter(help="Which agent or worker of the region it is.")] = "",
+    member: Annotated[str, Parameter(help="Which agent, worker or router, or whose server.")] = "",
     directory: Annotated[Path, Parameter(help="Where a keeper has its log; .mizzen if not named.")] = Path(
         ".mizzen"
     ),
@@ -200,6 +210,11 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
             beside[unit.name] = partial(_losses, servers, unit.name)
         elif unit.role == "data_service":
             nodes[unit.name] = data_doer_of(plan, unit.region, clock)
+        elif unit.role == "function_server":
+            spool_path = spool_of(place.directory, unit.region, unit.member)
+            groups = plan.inventory(unit.region, unit.member).groups
+            is_emulated = not any(group.runs_programs for group in groups)
+            nodes[unit.name] = function_doer_of(spool_path, clock, os.environ, is_emulated=is_emulated)
         elif unit.role == "planner":
             nodes[unit.name] = SolverProcess()
         elif unit.role == "auditor":
@@ -270,8 +285,10 @@ def _unit(plan: Plan, role: str, region: str, member: str) -> Unit:
     name = RegionName(region)
     if role == "reader":
         return Unit(role, name, region_log(name) if region else GLOBAL_LOG)
-    if role == "worker":
+    if role in ("worker", "function_server"):
         return Unit(role, name, _worker(plan, name, member))
+    if role == "function_router":
+        return Unit(role, name, _router(plan, name, member))
     if role == "allocation_agent":
         return Unit(role, name, member or _name_of_this_process())
     return Unit(role, name)
@@ -290,6 +307,23 @@ def _worker(plan: Plan, region: RegionName, member: str) -> str:
         )
         raise CommandError(f"{text}; name one with --member {' or '.join(workers)}", MISUSED)
     return member
+
+
+def _router(plan: Plan, region: RegionName, member: str) -> str:
+    """The first router of its region needs no name. Raises CommandError."""
+    names = next(
+        (one.functions.router_names() for one in plan.regions if one.region == region and one.functions), ()
+    )
+    if not names:
+        raise CommandError(
+            f"region {region} runs no functions; its fleet file says so by `functions: true`", MISUSED
+        )
+    if member and member not in names:
+        raise CommandError(
+            f"there is no router {member} in region {region}; name one with --member {' or '.join(names)}",
+            MISUSED,
+        )
+    return member or names[0]
 
 
 def _name_of_this_process() -> str:

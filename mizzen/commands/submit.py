@@ -83,9 +83,12 @@ def _test(job: "Job", *, is_json: bool) -> int:
     """Tell what would come of it; fails if it would be refused."""
     import msgspec
 
+    from mizzen.actions.function_calls import check_credentials
     from mizzen.actions.submit import pipeline_tested, tested
+    from mizzen.connect.plane import find_plane
     from mizzen.views.plane_reads import on_plane
 
+    check_credentials(job, find_plane())
     found: object
     is_refused = False
     if job.pipeline is None:
@@ -111,13 +114,16 @@ def _submit(job: "Job", key: str, *, is_waiting: bool, is_json: bool) -> int:
 
     from core.nouns.ids import PipelineId, WorkloadId
     from mizzen.actions import submit as actions
+    from mizzen.actions.function_calls import check_credentials
     from mizzen.connect.plane import client_of, find_plane, submitter
 
     called = ""
+    plane = find_plane()
+    check_credentials(job, plane)
 
     async def run() -> str:
         nonlocal called
-        async with client_of(find_plane(), submitter()) as bus:
+        async with client_of(plane, submitter()) as bus:
             called = await _accepted(bus, job, key, is_json=is_json)
             if not is_waiting:
                 return ""

@@ -8,6 +8,8 @@ look into messages: two workers of a region say their reports to the same subjec
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from bus.catalogue import (
     ALARM,
     CREWS,
@@ -20,6 +22,7 @@ from bus.catalogue import (
     UNIT,
     UNIT_USER,
     dead_letters_of,
+    heard_of_functions,
     inbox_of_user,
     pattern_of,
     subjects_said,
@@ -80,7 +83,12 @@ SAYS: Mapping[str, Types] = {
         dispatch.DispatchTold,
         reserved_starts.ReserveStart,
     ),
-    "placement_store": (agents.ClaimAnswered, control.RevisionAnswered, workers.JoinRefused),
+    "placement_store": (
+        agents.ClaimAnswered,
+        control.RevisionAnswered,
+        functions.FunctionsRemembered,
+        workers.JoinRefused,
+    ),
     "region_broker": (
         agents.FindBid,
         agents.PlaceAward,
@@ -135,6 +143,7 @@ SAYS: Mapping[str, Types] = {
     "function_router": (
         functions.CallsAnswered,
         functions.CallsRefused,
+        functions.CountFunctions,
         functions.RouterHere,
         functions.RunCalls,
     ),
@@ -172,6 +181,7 @@ OPERATORS_SAY: Types = (
     functions.AskCalls,
     functions.CallFunction,
     functions.CodeSent,
+    functions.RoutersWanted,
     functions.ShowFunctions,
     logs.AcceptClock,
     logs.FetchImage,
@@ -251,7 +261,8 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
         Address(DISPATCH.noun, (component.name,)),
     ]
     if component.noun in CREWS:
-        hears.append(Address(CREWS[component.noun].noun, (unit.region,)))
+        crew = CREWS[component.noun]
+        hears.append(Address(crew.noun, component.scope[: len(crew.scope)]))
     if unit.role == "worker":
         hears += [Address(OUTPUT.noun, (unit.region,)), Address(OUTPUT.noun, (unit.region, unit.member))]
     if units.UnitStatus in component.hears:
@@ -268,7 +279,7 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
 
 
 def permissions_of_operator(plan: Plan) -> Permissions:
-    """Return what commands may say for people; they hear announcements of logs, statuses, alarms and answers."""
+    """Return what commands may say for people; they hear announcements of logs, statuses, alarms, answers, and all that callers hear."""
     fleet = plan.fleet
     logs_ = [GLOBAL_LOG, *(region_log(region) for region in plan.region_names())]
     says: list[str] = []
@@ -279,7 +290,9 @@ def permissions_of_operator(plan: Plan) -> Permissions:
             else [subjects_said(fleet, kind, {})]
         )
     hears = [Address(ALARM.noun), Address(STATUS.noun), *(Address(LOG.noun, (log,)) for log in logs_)]
-    return _permissions(fleet, OPERATOR, hears, says, answers=False)
+    found = _permissions(fleet, OPERATOR, hears, says, answers=False)
+    heard = Allowed((*heard_of_functions(fleet, ""), *found.subscribe.allow))
+    return replace(found, subscribe=heard)
 
 
 def _about(fleet: str, kinds: Types, about: Iterable[LogName]) -> list[str]:

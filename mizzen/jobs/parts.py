@@ -4,14 +4,16 @@ import os.path
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import EXIT_CODE_MAX
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.sharing import MICRO_STEPS, WHOLE
-from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Topology
-from mizzen.jobs.section import Section, as_items, as_text, as_yes_or_no, one
+from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Serves, Topology
+from mizzen.jobs.maps import run_of_map
+from mizzen.jobs.section import Section, as_items, as_text, as_yes_or_no, one, word_of
 from mizzen.jobs.shared import read_speeds
 from mizzen.jobs.values import (
     Unreadable,
@@ -26,7 +28,7 @@ from mizzen.jobs.values import (
 from runtime.yaml_tree import Fields, Listing, Tree, shown
 
 OF_JOB = (
-    "run", "emulate", "tasks", "nodes", "resources", "env", "secrets", "directory", "early_warning", "slurm_env",
+    "run", "emulate", "map", "serve", "for", "tasks", "nodes", "resources", "env", "secrets", "directory", "early_warning", "slurm_env",
     "topology", "alone",
 )  # fmt: skip
 OF_RESOURCES = ("gpus", "cpus", "memory", "gpu_memory")
@@ -43,7 +45,9 @@ OF_EMULATE = (
     "set_up",
     "beside",
 )
-OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
+OF_WORK = ("run", "emulate", "map", "serve")
+"""Of which a job has one."""
+OF_EACH = (*OF_WORK, "for", "tasks", "nodes", "resources", "topology", "alone")
 """Of each job: above several jobs they would be nobody's."""
 OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
 """What only a program finds; above several jobs they hold for each that says nothing else."""
@@ -67,13 +71,22 @@ class Around(Struct, frozen=True):
 def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
     """The job that a section is."""
     is_emulated = "emulate" in section
-    if is_emulated and "run" in section:
-        section.misplaced("emulate", "it stands in place of run; leave one of them out")
-    elif not is_emulated and "run" not in section:
+    work = [field for field in OF_WORK if field in section]
+    if work == ["emulate", "serve"]:
+        work.pop()  # A task that serves on an emulated node ends, fails and stops as it pretends to.
+    for field in work[1:]:
+        section.misplaced(field, f"it stands in place of {work[0]}; leave one of them out")
+    if not work:
         section.missing("run", "say what to run")
     (gpu_type, *or_types), need, gpu_memory = _resources(section, is_emulated=is_emulated)
     program = read_program(section, around)
-    if is_emulated:
+    if "map" in section:
+        program = replace(program, run=run_of_map(section, lambda tree: path_of(tree, around.folder)))
+    serves = _serves(section)
+    if serves is not Serves.NO:
+        program = replace(around.program, run="", env={}, secrets=())
+        tell_of_no_use(section, text="a job that serves functions runs no program; leave it out")
+    elif is_emulated:
         tell_of_no_use(section)
     return JobSpec(
         name=name,
@@ -86,7 +99,22 @@ def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
         is_alone=section.read("alone", as_yes_or_no, STAND_IN.is_alone),
         topology=_topology(section),
         or_types=tuple(or_types),
+        serves=serves,
     )
+
+
+def _serves(section: Section) -> Serves:
+    """Whose functions may use what the job holds."""
+    if "serve" not in section:
+        if "for" in section:
+            section.misplaced("for", "it belongs to serve; leave it out, or serve functions")
+        return Serves.NO
+    section.read("serve", one(lambda text: word_of(text, ["functions"], "kind of service")), "")
+    return section.read("for", one(_whose), Serves.OWN)
+
+
+def _whose(text: str) -> Serves:
+    return Serves(word_of(text, [Serves.OWN, Serves.ALL], "word for whose functions"))
 
 
 def read_program(section: Section, around: Around) -> Program:
@@ -107,11 +135,15 @@ def read_program(section: Section, around: Around) -> Program:
     )
 
 
-def tell_of_no_use(section: Section, names: tuple[str, ...] = OF_PROGRAMS) -> None:
+def tell_of_no_use(
+    section: Section,
+    names: tuple[str, ...] = OF_PROGRAMS,
+    text: str = "emulated work has no use for it; leave it out",
+) -> None:
     """What only a program would find is for nobody in emulated work."""
     for name in names:
         if name in section:
-            section.misplaced(name, "emulated work has no use for it; leave it out")
+            section.misplaced(name, text)
 
 
 def path_of(tree: Tree, folder: Path) -> str:

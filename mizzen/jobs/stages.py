@@ -23,7 +23,7 @@ from core.nouns.pipeline import NO_DEADLINE, OnLate, PipelineSpec, StageSpec
 from core.nouns.workload import NEVER, WorkloadSpec
 from core.rules.submission import problems_of_name
 from mizzen.jobs.origins import Origin, Trail, located
-from mizzen.jobs.parts import OF_EACH, OF_JOB, STAND_IN
+from mizzen.jobs.parts import OF_EACH, OF_JOB, OF_WORK, STAND_IN
 from mizzen.jobs.section import Section, as_fields, as_yes_or_no, one, word_of
 from mizzen.jobs.values import Unreadable, instant_of, positive_span_of, span_of, window_of
 from mizzen.jobs.workload import OF_WORKLOAD, ONLY_JOB, named_parts, read_workload
@@ -39,8 +39,7 @@ _ABOVE = (*OF_PIPELINE, "tenant")
 _SHARED = frozenset({*OF_WORKLOAD, *OF_JOB}) - {"name"}
 """Said at the top, and so for every stage that says nothing else."""
 _INSTEAD = {
-    "run": ("emulate", "jobs"),
-    "emulate": ("run", "jobs"),
+    **{name: (*(other for other in OF_WORK if other != name), "jobs") for name in OF_WORK},
     "jobs": OF_EACH,
     "tasks": ("nodes",),
     "nodes": ("tasks",),

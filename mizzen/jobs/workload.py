@@ -92,7 +92,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
     if checkpoint is not None and any(job.emulation is not None for job in jobs):
         tell_of_no_use(checkpoint, ("dir", "every"))
     loss = top.section("on_region_loss", OF_REGION_LOSS)
-    kind = top.read("kind", one(_kind), _DEFAULTS.kind)
+    kind = top.read("kind", one(_kind), _kind_without_word(top))
     share = top.section("share", OF_SHARE)
     if share is not None:
         kind = shared_kind(top, kind)
@@ -117,6 +117,13 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         input_size=top.read("input", one(bytes_of), _DEFAULTS.input_size),
     )
     return spec if share is None else with_models(spec)
+
+
+def _kind_without_word(top: Section) -> Kind:
+    """Return the kind of a workload that names none."""
+    if "serve" in top:
+        return Kind.SERVICE
+    return Kind.FUNCTION if "map" in top else _DEFAULTS.kind
 
 
 def _grace(checkpoint: Section) -> Nanoseconds:

@@ -10,35 +10,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from core.messages.executors import BookRead
-from core.nouns.function import Serves
+from core.nouns.function import GpuPart, Holding
 from core.nouns.ids import TenantName
 from core.nouns.quantities import MILLI, NOTHING, Amount
+from core.nouns.workload import Serves
 from core.routing.room import Room
-
-
-class GpuPart(Struct, frozen=True):
-    """A part of one GPU."""
-
-    index: int
-    """The GPU's number on this machine, in the order of the PCI bus."""
-    milli: int
-
-
-class Holding(Struct, frozen=True):
-    """The part of this machine that one task of a service holds for functions."""
-
-    share: str
-    """The name of the task's share, which tells this holding from others."""
-    tenant: TenantName
-    serves: Serves
-    """`OWN`: for functions of the tenant alone; `ALL`: for everybody's."""
-    is_ending: bool
-    """Executors leave the holding now."""
-    gpus: tuple[GpuPart, ...]
-    """Empty where slots are CPUs."""
-    cpu_slots: tuple[int, ...]
-    """Empty: executors may run on every core of this process."""
-    amount: Amount
 
 
 class ExecutorUse(Struct, frozen=True):

@@ -294,9 +294,10 @@ class FunctionDoer:
         uses = {serial: use for serial, use in self._uses().items() if self._placed[serial].end is None}
         for serial in beyond(self._book.holdings(), uses):
             self._end(self._placed[serial], TAKEN_BACK)
+        self._note()
 
     def _uses(self) -> dict[int, Use]:
-        return {serial: one.use for serial, one in self._placed.items() if one.use is not None}
+        return {serial: held for serial, one in self._placed.items() if (held := one.held) is not None}
 
     def _cpus_for(self, executor: Executor) -> tuple[int, ...]:
         return cpus_of(

@@ -4,12 +4,14 @@ from collections import deque
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.messages.executors import CallsEnded, EndedCall, ExecutorChanged
 from core.nouns.function import CallAnswer, CallOutcome, FunctionSpec, WarmLevel
 from core.nouns.function_limits import CALL_BATCH_BYTES, CALLS_AT_ONCE_MAX
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.workload import NEVER
+from core.routing.room import held_idle
 from runtime.effects import Done
 from runtime.functions.devices import Use
 from runtime.functions.pipes import Pipes
@@ -61,6 +63,13 @@ class Executor:
     def is_ready(self) -> bool:
         """Return whether the executor runs calls."""
         return self.level is self.spec.top
+
+    @property
+    def held(self) -> Use | None:
+        """Return the capacity that the executor holds now: without a call it leaves its cores to others."""
+        if self.use is None or self.calls or not self.is_ready:
+            return self.use
+        return replace(self.use, need=held_idle(self.use.need))
 
     @property
     def due(self) -> Instant | None:

@@ -2,9 +2,11 @@
 
 The progress of an emulated task is a function of its start and of its partners' starts and ends, so neither its checkpoints nor its end
 are written. Whatever is done again at a start of the process is done as of the time at which it was done first. When a share is
-forgotten, those of which the pace may have depended on it are written down as they are then, in place of their earlier lines.
+forgotten, those of which the pace may have depended on it are written down as they are then, in place of their earlier lines. What
+emulated tasks hold for functions is written into the device book (runtime/functions/book.py) besides.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +16,8 @@ from msgspec.structs import replace
 
 from core.component import Effect
 from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
-from core.messages.workers import OfShare, PrepareTasks, TasksState
+from core.messages.workers import OfShare, PrepareTasks, TasksPhase, TasksState
+from core.nouns.function import Holding
 from core.nouns.ids import ShareKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.operation import WHOLE
@@ -22,6 +25,7 @@ from runtime.clock import Clock
 from runtime.effects import Done
 from runtime.spool import EmulatedSpool, Share
 from runtime.tasks.errors import SpoolDamaged
+from runtime.tasks.layout import share_name
 
 logger = structlog.get_logger()
 
@@ -47,9 +51,10 @@ class Deed(Struct, OfShare, frozen=True, omit_defaults=True):
 class EmulatedOnDisk:
     """The emulated shares of one worker."""
 
-    def __init__(self, name: str, clock: Clock, path: Path, done: Done) -> None:
-        """Raises SpoolDamaged, and OSError when the journal cannot be read."""
+    def __init__(self, name: str, clock: Clock, path: Path, done: Done, holdings: Path) -> None:
+        """Raises SpoolDamaged, and OSError when the journal cannot be read. `holdings`: the file in the device book."""
         self._path = path
+        self._holdings_path = holdings
         self._clock = clock
         self._spool = EmulatedSpool(name, clock)
         self._deeds: dict[ShareKey, list[tuple[int, Deed]]] = {}
@@ -57,6 +62,8 @@ class EmulatedOnDisk:
         self._done_so_far = 0
         self._lines = self._remembered = 0
         self._find()
+        self._note_holdings()
+        self._spool.on_serving = self._note_holdings
         self._spool.on_isolation = self._isolated
         self._spool.attach(done)
 
@@ -97,6 +104,17 @@ class EmulatedOnDisk:
             self._write(Deed(at, "isolate", *key[:2], grace, task=key.task, run=key.run))
         except OSError as error:
             logger.error("isolation_not_kept", workload=key.workload, epoch=key.epoch, error=str(error))
+
+    def _note_holdings(self) -> None:
+        """Write down what tasks hold for functions; no file says that none ever did."""
+        holdings = holdings_of(self._spool.shares.values())
+        if not holdings and not self._holdings_path.exists():
+            return
+        try:
+            self._holdings_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _replace(self._holdings_path, msgspec.json.encode(holdings))
+        except OSError as error:
+            logger.error("holdings_not_noted", error=str(error))
 
     def _mates(self, deed: Deed) -> list[ShareKey]:
         """The shares that are to be kept as they are when the deed is done: of a share that is forgotten, those that it may have slowed."""
@@ -151,11 +169,35 @@ class EmulatedOnDisk:
 
     def _write_anew(self) -> None:
         """Without what is forgotten; whole or not at all."""
-        unfinished = self._path.with_suffix(".new")
         deeds = sorted((one for deeds in self._deeds.values() for one in deeds), key=lambda one: one[0])
-        unfinished.write_bytes(b"".join(msgspec.json.encode(deed) + b"\n" for _, deed in deeds))
-        unfinished.replace(self._path)
+        _replace(self._path, b"".join(msgspec.json.encode(deed) + b"\n" for _, deed in deeds))
         self._lines = len(deeds)
+
+
+def holdings_of(shares: Iterable[Share]) -> tuple[Holding, ...]:
+    """Return what live shares hold for functions, by job and node. GPUs and cores of emulated nodes have no numbers."""
+    return tuple(
+        Holding(
+            f"{share_name(share.command.key)}.{job.name}.{node}",
+            share.command.tenant,
+            job.serves,
+            share.state.phase == TasksPhase.STOPPING,
+            (),
+            (),
+            job.need.times(count),
+        )
+        for share in shares
+        if share.is_live
+        for job, spread in zip(share.command.jobs, share.command.spreads, strict=True)
+        if job.serves
+        for node, count in zip(spread.nodes, spread.tasks, strict=True)
+    )
+
+
+def _replace(path: Path, data: bytes) -> None:
+    unfinished = path.with_suffix(".new")
+    unfinished.write_bytes(data)
+    unfinished.replace(path)
 
 
 def _deed_of(effect: Effect, at: Instant) -> Deed:

@@ -5,16 +5,21 @@ The worker's environment holds the password of the bus, so it is not handed on b
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from core.messages.workers import PrepareTasks
+from core.nouns.fleet import CPU_TYPE
+from core.nouns.function import GpuPart, Holding
 from core.nouns.limits import SECRETS_BYTES_MAX
 from core.nouns.operation import WHOLE
 from core.nouns.pipeline import stage_variable
-from core.nouns.workload import Program
+from core.nouns.quantities import Amount
+from core.nouns.workload import Program, Serves
 from runtime.tasks.layout import file_name
 from runtime.tasks.processes import MARK
 from runtime.tasks.slots import Slots
@@ -27,6 +32,12 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 PYTHON_PATH = "PYTHONPATH"
 SDK = Path(__file__).resolve().parents[2] / "mizzen" / "sdk"
 """The directory with the package `mizzen` that training scripts import (mizzen/sdk/__init__.py), behind the user's own places."""
+PYTHON_VARIABLE = "MIZZEN_PYTHON"
+"""Names the interpreter with the node's own Mizzen, for a task that runs commands: `"$MIZZEN_PYTHON" -I -m mizzen`."""
+HOLDING, BOOK = "MIZZEN_HOLDING", "MIZZEN_FUNCTION_BOOK"
+"""What a task that serves functions holds, and the directory where it says so."""
+HOLD = f'exec "${PYTHON_VARIABLE}" -I -m runtime.functions.hold'
+"""What such a task runs."""
 OURS = "MIZZEN_"
 """No variable of a user's begins with it: those of the worker do, and what it tells a task."""
 ASKED = frozenset({"MIZZEN_CHECKPOINT_SECONDS"})
@@ -110,6 +121,27 @@ def environment_of(
     if program.has_slurm_env:
         seen |= _as_slurm(command, place, addresses)
     return seen
+
+
+def run_of(command: PrepareTasks, place: Place) -> str:
+    """What the task's shell runs."""
+    is_serving = command.jobs[place.job].serves is not Serves.NO
+    return HOLD if is_serving else replacing_shell(program_of(command, place).run)
+
+
+def of_holding(command: PrepareTasks, place: Place, name: str, book: Path) -> dict[str, str]:
+    """What a task that serves functions is told of what it holds under this name; nothing to any other."""
+    job = command.jobs[place.job]
+    if job.serves is Serves.NO:
+        return {}
+    has_gpus = job.gpu_type != CPU_TYPE
+    gpus = tuple(GpuPart(slot, milli) for slot, milli in place.slots) if has_gpus else ()
+    slots = () if has_gpus else tuple(slot for slot, _ in place.slots)
+    # A CPU slot is a core: calls need cores, as on nodes with GPUs.
+    cores = Amount(0, max(job.need.gpu_milli, job.need.cpu_milli), job.need.memory_bytes)
+    amount = job.need if has_gpus else cores
+    holding = Holding(name, command.tenant, job.serves, False, gpus, slots, amount)
+    return {HOLDING: msgspec.json.encode(holding).decode(), BOOK: str(book)}
 
 
 def _is_ours(name: str) -> bool:
@@ -197,6 +229,7 @@ def _as_torchrun(command: PrepareTasks, place: Place, addresses: Addresses) -> d
 def _ours(command: PrepareTasks, place: Place, addresses: Addresses, checkpoints: Path) -> dict[str, str]:
     host, port = _master(place, addresses)
     seen = {
+        PYTHON_VARIABLE: sys.executable,
         "MIZZEN_JOB_ID": command.workload,
         "MIZZEN_ATTEMPT": str(command.epoch),
         "MIZZEN_CHECKPOINT_DIR": str(checkpoints / str(command.epoch)),

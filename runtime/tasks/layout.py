@@ -5,6 +5,7 @@
     emulated.jsonl                          the journal of emulated shares
     told                                    a pipe with a name: runners say that a state has changed
     heard                                   its time says when the region was heard last: strict tasks end without it
+    book/                                   who uses what for functions: see runtime/functions/book.py
     secrets/NAME                            put there by whoever runs the machine
     shares/WORKLOAD.EPOCH.MADE/             of one preparation of a share: no two have the same
     shares/WORKLOAD.EPOCH.TASK.RUN.MADE/    the same, of one run of one task, or of a later run of a gang
@@ -30,6 +31,8 @@ TENANT = "tenant"
 """Beside the output of an attempt's tasks, whose account it is on. No task is called so: its name ends with its rank."""
 WORK = "work"
 """The same, where they run."""
+EMULATED = "emulated.json"
+"""In the device book: what emulated tasks hold for functions."""
 
 
 class Layout:
@@ -43,6 +46,8 @@ class Layout:
         self.emulated = self.directory / "emulated.jsonl"
         self.told = self.directory / "told"
         self.heard = self.directory / "heard"
+        self.book = self.directory / "book"
+        self.emulated_holdings = self.book / EMULATED
         self.secrets = self.directory / "secrets"
         self.shares = self.directory / "shares"
         self.outputs = self.directory / "outputs"

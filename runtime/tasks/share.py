@@ -38,8 +38,9 @@ from runtime.tasks.environment import (
     SecretMissing,
     checkpoints_of,
     environment_of,
+    of_holding,
     program_of,
-    replacing_shell,
+    run_of,
     secrets_of,
     without_lost_checkpoint,
 )
@@ -163,6 +164,9 @@ class ProgramShare:
             environ = environment_of(
                 command, task.place, addresses, task.files, self._layout.checkpoints, inherited
             )
+            environ |= of_holding(
+                command, task.place, f"{self.directory.name}.{task.directory.name}", self._layout.book
+            )
             task.note(without_lost_checkpoint(environ))
             try:
                 secrets = secrets_of(program_of(command, task.place), inherited, self._layout.secrets)
@@ -232,7 +236,7 @@ class ProgramShare:
             "told": str(self._layout.told),
             "output": str(task.output),
             "shell": SHELL,
-            "run": replacing_shell(program.run),
+            "run": run_of(command, place),
             "directory": program.directory or str(work),
             "cpus": ",".join(map(str, cpus_of(place.slots))) if is_for_cpus and place.slots else "",
             "checkpoints": str(checkpoints) if is_first else "",

@@ -90,7 +90,9 @@ class TaskSpool:
             self._kept = _read(self.layout.kept)
             self._rubbish = Rubbish(self.layout.rubbish)
             self._rubbish.remove()
-            self._emulated = EmulatedOnDisk(name, clock, self.layout.emulated, self._hear)
+            self._emulated = EmulatedOnDisk(
+                name, clock, self.layout.emulated, self._hear, self.layout.emulated_holdings
+            )
             self._programs = Programs(
                 self.layout,
                 self._rubbish,

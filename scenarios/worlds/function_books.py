@@ -1,29 +1,22 @@
-"""What functions may use on emulated nodes: a steady amount, or what tasks that serve functions hold there."""
+"""The device book beside an emulated worker: what tasks of its spool hold for functions."""
 
 from collections.abc import Callable
 
-from core.messages.executors import BookRead
-from core.nouns.ids import TenantName
-from core.nouns.quantities import Amount
+from core.nouns.function import Holding
+from runtime.spool import EmulatedSpool
+from runtime.tasks.emulated import holdings_of
 
 
-class SteadyBook:
-    """An amount that only whoever made it changes."""
+class TasksBook:
+    """The book of one spool of this process (runtime/functions/emulated.py `BookSource`)."""
 
-    def __init__(self, size: Amount, lent: tuple[tuple[TenantName, Amount], ...] = ()) -> None:
-        self._read = BookRead(size, lent)
-        self._changed: Callable[[], None] | None = None
+    def __init__(self, spool: EmulatedSpool) -> None:
+        self._spool = spool
 
-    def lent(self) -> BookRead:
-        """Return it."""
-        return self._read
+    def holdings(self) -> tuple[Holding, ...]:
+        """Return what tasks hold now, those that stop included."""
+        return holdings_of(self._spool.shares.values())
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call back whenever it is resized, from now on."""
-        self._changed = changed
-
-    def resize(self, size: Amount, lent: tuple[tuple[TenantName, Amount], ...] = ()) -> None:
-        """Let functions use this much from now on."""
-        self._read = BookRead(size, lent)
-        if self._changed is not None:
-            self._changed()
+        """Call back whenever a task that serves functions starts, stops or ends, from now on."""
+        self._spool.on_serving = changed

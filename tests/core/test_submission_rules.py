@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.images.region import Hardware
 from core.nouns.ids import RegionName, TenantName
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     CHECKPOINT_EVERY_MIN,
     CONTROLLED_TASKS_MAX,
@@ -25,7 +25,17 @@ from core.nouns.limits import (
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
+from core.nouns.workload import (
+    Emulation,
+    Extent,
+    JobSpec,
+    Kind,
+    Program,
+    RetryLimits,
+    Serves,
+    Topology,
+    WorkloadSpec,
+)
 from core.rules.never_fits import could_fit
 from core.rules.submission import problems_of, problems_of_change
 from tests.builders import a_job, a_region, a_spec, joined
@@ -63,10 +73,17 @@ def emulated(**changed: object) -> WorkloadSpec:
     return with_job(emulation=replace(Emulation(work=Nanoseconds(1)), **changed))
 
 
+def serving(kind: Kind = Kind.SERVICE, run: str = "") -> WorkloadSpec:
+    """A service whose one job holds capacity for functions."""
+    spec = with_job(emulation=None, program=Program(run), serves=Serves.OWN)
+    return replace(spec, kind=kind)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
         pytest.param(a_spec(), id="smallest"),
+        pytest.param(serving(), id="capacity for functions"),
         pytest.param(a_spec(a_job(), a_job(name="eval")), id="two jobs"),
         pytest.param(a_spec(a_job(1, 0.25)), id="a share of a device"),
         pytest.param(a_spec(a_job(TASKS_MAX, 8)), id="as many tasks as may be"),
@@ -247,6 +264,9 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
             id="alone too long",
         ),
         pytest.param(controlled(isolation=Nanoseconds(-1)), ["control.isolation"], id="alone before"),
+        pytest.param(serving(Kind.TRAINING), ["serves"], id="a gang for functions"),
+        pytest.param(replace(serving(), grace=seconds(1)), ["grace"], id="no time for executors to leave"),
+        pytest.param(serving(run="true"), ["jobs[0].program.run"], id="a program beside functions"),
     ],
 )
 def test_one_thing_is_wrong(spec: WorkloadSpec, wanted: list[str]) -> None:

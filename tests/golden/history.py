@@ -30,6 +30,7 @@ from core.events.control import (
     TasksUp,
 )
 from core.events.dispatch import DispatchSet
+from core.events.functions import FunctionsCounted
 from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.pipelines import (
@@ -87,10 +88,12 @@ from core.fact import Event
 from core.nouns.agents import AgentSettings
 from core.nouns.dispatch import DispatchSettings, Target
 from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.function import FunctionCount
 from core.nouns.ids import (
     GLOBAL_LOG,
     AgentName,
     ClaimId,
+    FunctionId,
     LogName,
     PipelineId,
     RegionName,
@@ -440,6 +443,24 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (
         EU_LOG,
         AgentsSet(AgentSettings("parsync", "adaptive", 32, Nanoseconds(2 * SECOND), "same", 3, 12), "olga"),
+    ),
+    (
+        EU_LOG,
+        FunctionsCounted(
+            "r0",
+            "18a2f",
+            1,
+            Nanoseconds(60 * SECOND),
+            (
+                FunctionCount(
+                    FunctionId("ml/score/0123abcd"),
+                    *(40, 2, 1, 3, 4),
+                    (5, 1, 0),
+                    Nanoseconds(9 * SECOND),
+                    Nanoseconds(SECOND),
+                ),
+            ),
+        ),
     ),
     (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),

@@ -13,6 +13,7 @@ from core.events import (
     copies,
     data,
     dispatch,
+    functions,
     moves,
     pipelines,
     pools,
@@ -63,6 +64,7 @@ SINCE = {
         *sharing.EVENTS,
         *dispatch.EVENTS,
         *pipelines.EVENTS,
+        *functions.EVENTS,
         *NEW,
     }
 }

@@ -14,10 +14,11 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
 from core.rules.submission import problems_of
-from mizzen.jobs import parts, shared, slurm_options, stages, workload
+from mizzen.jobs import maps, parts, shared, slurm_options, stages, workload
 from mizzen.jobs.file import Job, JobFileError, load_job, read_job
 from mizzen.jobs.source import BYTES_MAX, Source, read_source, sheet_of
 from mizzen.jobs.values import SPAN_MAX, span_of, span_text
+from runtime.tasks import environment
 from runtime.yaml_tree import Problem
 from tests.core.properties import PROPERTY
 
@@ -539,6 +540,74 @@ def read_or_not(text: str) -> tuple[WorkloadSpec | None, list[Problem]]:
         return None, error.problems
 
 
+# Maps.
+
+MAP = "name: a\nmap: {function: score.deep:score, inputs: in put.jsonl, outputs: /out/a, credentials: ../ml.json}\nresources: {gpus: cpu:1}\n"
+
+
+def test_map_is_a_task_that_runs_the_command() -> None:
+    """With the node's own Mizzen; its kind is `function`, and paths begin where it is submitted."""
+    spec = read(MAP)
+    run = (
+        "exec \"$MIZZEN_PYTHON\" -I -m mizzen map score.deep:score --inputs '/home/ada/in put.jsonl' --out /out/a "
+        "--credentials /home/ml.json"
+    )
+    job = JobSpec("main", 1, Amount(1_000), "cpu", program=Program(run, "/home/ada"))
+    assert WorkloadSpec("a", (job,), kind=Kind.FUNCTION) == spec
+    assert environment.PYTHON_VARIABLE == maps.PYTHON_VARIABLE
+    assert Kind.BATCH == read(f"{MAP}kind: batch\n").kind
+    assert {"A": "b"} == read(f"{MAP}env: {{A: b}}\n").jobs[0].program.env  # type: ignore[union-attr]  # it has one
+
+
+def test_every_problem_of_a_map_is_told() -> None:
+    """At once, each with its line."""
+    text = "name: a\nresources: {gpus: cpu:1}\nmap:\n  function: score\n  output: /out\n  inputs: ~/in.jsonl\nnodes: 2\n"
+    assert [
+        "job.yaml:4:3: map.outputs: it is missing; name a directory for the values",
+        "job.yaml:4:13: map.function: score is not of the form module:name; write for example score:score",
+        "job.yaml:5:3: map: unknown field 'output'; did you mean 'outputs'?",
+        "job.yaml:6:11: map.inputs: ~/in.jsonl: no node knows that home directory; write the whole path",
+        "job.yaml:7:1: nodes: a map is one task: its calls run on executors, as many at once as there is room for",
+    ] == problems(text)
+    for other, field in (("run: x", "map"), ("emulate: {work: 1s}", "map")):
+        told = f"{field}: it stands in place of {other.partition(':')[0]}; leave one of them out"
+        assert [told] == [one.partition(": ")[2] for one in problems(f"{MAP}{other}\n")]
+    assert ["job.yaml:2:6: map: it must be a mapping of fields, and is x"] == problems(
+        "name: a\nmap: x\nresources: {gpus: cpu:1}\n"
+    )
+
+
+def test_maps_without_credentials_are_found_wherever_they_stand() -> None:
+    """At the top, in a job and in a stage; each with its path."""
+    plain = "{function: f:f, inputs: i, outputs: o}"
+    top = "resources: {gpus: cpu:1}\nname: a\n"
+    given = "{function: f:f, inputs: i, outputs: o, credentials: c}"
+    found = {
+        f"{top}map: {given}": [],
+        f"{top}map: {plain}": ["map.credentials"],
+        f"name: a\njobs:\n- {{name: b, map: {plain}, resources: {{gpus: cpu:1}}}}": [
+            "jobs[0].map.credentials"
+        ],
+        f"{top}stages:\n- {{name: b, map: {plain}}}\n- {{name: c, map: {given}}}": [
+            "stages[0].map.credentials"
+        ],
+        f"{top}stages: {{b: {{run: x}}, c: {{map: {plain}, after: [b]}}}}": ["stages.c.map.credentials"],
+    }
+    assert found == {
+        text: [one.field for one in maps.maps_without_credentials(job_of(text).fields)] for text in found
+    }
+
+
+def test_map_is_a_stage_of_its_own_kind_of_work() -> None:
+    """A stage with a map takes no `run` from the top."""
+    text = f"{SMALLEST}stages: {{train: {{}}, score: {{map: {{function: f:f, inputs: i, outputs: o}}, after: [train]}}}}\n"
+    pipeline = job_of(text).pipeline
+    assert pipeline is not None
+    train, score = (stage.workload for stage in pipeline.stages)
+    assert (Kind.TRAINING, Kind.FUNCTION) == (train.kind, score.kind)
+    assert "mizzen map f:f" in score.jobs[0].program.run  # type: ignore[union-attr]  # it has one
+
+
 # The document.
 
 
@@ -550,6 +619,7 @@ def test_document_has_a_row_for_every_field() -> None:
         "control": workload.OF_CONTROL,
         "on_region_loss": workload.OF_REGION_LOSS,
         "emulate": parts.OF_EMULATE,
+        "map": maps.OF_MAP,
         "nodes": parts.OF_NODES,
         "resources": parts.OF_RESOURCES,
         "topology": parts.OF_TOPOLOGY,

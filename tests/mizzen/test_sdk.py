@@ -86,8 +86,9 @@ def test_training_scripts_find_all_that_the_installed_package_names_for_them() -
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         )
     )
-    loaded = {name for name in mizzen.__all__ if getattr(mizzen, name).__module__ == "mizzen.sdk.mizzen.task"}
-    assert set(offered) == loaded
+    ours = ("mizzen.sdk.mizzen.task", "mizzen.sdk.mizzen.functions")
+    loaded = {name for name in mizzen.__all__ if getattr(mizzen, name).__module__ in ours}
+    assert {*offered} - {"function"} == loaded, "the installed package has a decorator of its own"
 
 
 def test_python_without_any_package_imports_it(tmp_path: Path) -> None:
@@ -96,7 +97,9 @@ def test_python_without_any_package_imports_it(tmp_path: Path) -> None:
     command = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(SDK)!r}); {SAYS_MODULES}")
     files = [file for file in json.loads(said(command, tmp_path)) if file]
     strangers = [file for file in files if not Path(file).is_relative_to(library)]
-    assert {str(OURS), str(OURS.with_name("task.py"))} == set(strangers)
+    assert {str(OURS.with_name(name)) for name in ("__init__.py", "functions.py", "task.py")} == set(
+        strangers
+    )
 
 
 @pytest.mark.parametrize("minor", [minor for minor in MINORS if minor != sys.version_info.minor])
@@ -148,6 +151,38 @@ def test_whole_mizzen_where_it_is_installed(tmp_path: Path) -> None:
     """A task may use the command line or write a controller: nothing of an installation is hidden from it."""
     command = (sys.executable, "-c", "import mizzen, mizzen.cli; print(mizzen.TaskController.__name__)")
     assert "TaskController" == said(command, tmp_path, PYTHONPATH=str(SDK))
+
+
+CALLED = """
+import mizzen
+
+@mizzen.function(gpus="any:1", init=print, within="10s")
+def double(number: int) -> int:
+    "Twice a number."
+    return 2 * number
+
+@mizzen.function
+def one():
+    return 1
+
+print(double(4), one(), double.__name__, double.__doc__)
+for call in (double.call, double.map, double.acall, double.amap):
+    try:
+        call(4)
+    except mizzen.NoPlane as error:
+        print(error)
+"""
+
+
+def test_module_with_functions_is_imported_in_a_task(tmp_path: Path) -> None:
+    """They run there as before; to call them elsewhere is refused with a sentence that tells what to do."""
+    command = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(SDK)!r})\n{CALLED}")
+    first, *problems = said(command, tmp_path).splitlines()
+    assert "8 1 double Twice a number." == first
+    (problem,) = set(problems)
+    assert 4 == len(problems)
+    assert problem.startswith("a task has no tenant's credentials")
+    assert "double(…)" in problem
 
 
 @pytest.mark.processes

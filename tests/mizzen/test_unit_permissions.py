@@ -15,7 +15,6 @@ from core.codec import Parcel
 from core.dispatch.context import Context
 from core.messages.auditor import AcknowledgeViolations, ShowAudit
 from core.messages.base import Answer, Message, Refused
-from core.messages.functions import CodeSent, ShowFunctions
 from core.messages.logs import HeadTold
 from core.messages.queue import CancelWorkload, ListWorkloads
 from core.messages.units import ShowUnits, StatusWanted, UnitStatus
@@ -87,7 +86,7 @@ def test_operators_may_say_what_commands_make() -> None:
     ]
     paths += sorted((HOUSE / "core" / "calls").glob("*.py"))
     kinds = {kind for kind in named_in(paths, as_argument=True) if not ROUTES[kind].signed} - {UnitStatus}
-    words = {ShowAudit, AcknowledgeViolations, ShowUnits, StatusWanted, CodeSent, ShowFunctions}
+    words = {ShowAudit, AcknowledgeViolations, ShowUnits, StatusWanted}
     assert kinds | words == set(OPERATORS_SAY)
 
 

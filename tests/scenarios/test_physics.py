@@ -1,25 +1,30 @@
 """What is watched in the spools themselves: nothing runs twice, whatever the logs say."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from core.effects import PrepareShare, StartShare, StopShare
+from core.effects import EndExecutor, PrepareShare, ReadBook, StartExecutor, StartShare, StopShare
 from core.events.region import NodesLost
 from core.fact import Event
 from core.images import RegionImage, empty_image
 from core.messages.workers import PrepareTasks
-from core.nouns.ids import AttemptKey, RegionName, WorkerName, WorkloadId
+from core.nouns.function import FunctionSpec, Holding, WarmSpans
+from core.nouns.ids import AttemptKey, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.operation import WHOLE
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec
+from core.nouns.workload import Emulation, JobSpec, Serves
+from runtime.functions.emulated import EmulatedExecutors
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.simulated.physics import Physics
 from tests.builders import EU, EU_LOG, US, a_claim, a_spread, facts_of, granted, joined
 from tests.runtime.aids import Place, in_virtual_time
 
 W0, W1 = WorkerName("w0"), WorkerName("w1")
+ML = TenantName("ml")
+CORE = Amount(0, 1_000, 1 << 30)
 
 
 class Watched:
@@ -55,9 +60,11 @@ class Watched:
         nodes: tuple[int, ...] = (0,),
         workload: str = "w-1",
         beside: AttemptKey | None = None,
+        serves: Serves = Serves.NO,
     ) -> list[str]:
-        """What is wrong with it."""
-        job = JobSpec("main", len(nodes), Amount(gpu_milli), "H100", Emulation(seconds(1000)))
+        """What is wrong with it. What serves functions holds a core besides, and is ml's."""
+        need = Amount(gpu_milli).plus(CORE if serves else Amount())
+        job = JobSpec("main", len(nodes), need, "H100", Emulation(seconds(1000)), serves=serves)
         command = PrepareTasks(
             region,
             worker,
@@ -70,6 +77,7 @@ class Watched:
             run=run,
             isolation=isolation,
             beside=beside,
+            tenant=ML if serves else TenantName(""),
         )
         spool = self.spools[region, worker]
         spool.begin(PrepareShare(command))
@@ -220,6 +228,43 @@ def test_abandoned_attempt_may_run_twice(epoch: int, region: RegionName, *, is_w
             for number, one in enumerate(order):
                 found = watched.start(W0, epoch=one, region=EU if one == 1 else US)
                 assert bool(found) == (is_wrong and number == 1)
+
+    in_virtual_time(body)
+
+
+class LyingBook:
+    """A device book that says more than tasks hold."""
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Two cores."""
+        return (Holding("w-1.1.main.0", ML, Serves.OWN, False, (), (), CORE.times(2)),)
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Never call back."""
+
+
+def test_functions_use_what_tasks_hold() -> None:
+    """Of their tenant, while these run or stop: looked at when an executor starts, and when any share does."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place, granted(a_claim("w-2")))
+        executors = EmulatedExecutors(place.clock(), LyingBook())
+        spool = watched.spools[EU, W0]
+        watched.physics.watch(EU, spool, dict.fromkeys(range(4), 8000), executors)
+        executors.begin(ReadBook())
+        spec = FunctionSpec(ML, "f", "0123abcd", CORE, warm=WarmSpans(seconds(9)))
+        assert [] == watched.start(W0, gpu_milli=0, serves=Serves.OWN)
+        executors.begin(StartExecutor(1, spec))
+        spool.begin(StopShare(next(iter(spool.shares)), 2, seconds(30)))
+        assert [] == watched.start(W0, workload="w-2")
+        executors.begin(StartExecutor(2, spec))
+        (problem,) = watched.physics.problems
+        assert f"functions beside worker.{EU}.{W0} use" in problem
+        spool.fail_all(1)
+        spool.catch_up(Instant(place.clock().now() + seconds(60)))
+        executors.begin(EndExecutor(2))
+        watched.physics.problems.clear()
+        assert 1 == len(watched.start(W0, workload="w-2", task=1))
 
     in_virtual_time(body)
 

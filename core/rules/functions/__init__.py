@@ -1,1 +1,1 @@
-"""Functions: the check of calls (`calls.py`)."""
+"""Functions: the checks of calls (`calls.py`) and of counts of calls (`counts.py`)."""

@@ -12,9 +12,14 @@ _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _WORD = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
+def is_word(text: str) -> bool:
+    """Return whether a name can be part of a subject."""
+    return bool(_WORD.fullmatch(text))
+
+
 def is_answerable(tenant: str, caller: str) -> bool:
     """Return whether a caller of this name can be answered: both are parts of the subject where the caller listens."""
-    return bool(_WORD.fullmatch(tenant) and _WORD.fullmatch(caller))
+    return is_word(tenant) and is_word(caller)
 
 
 def is_run_well_formed(said: RunCalls) -> bool:
@@ -38,18 +43,18 @@ def is_run_well_formed(said: RunCalls) -> bool:
 def is_report_well_formed(said: ServerReport) -> bool:
     """Return whether a router can believe this report. A server sends no others, but bytes may be spoiled on the way."""
     amounts = (said.size, said.used, *(amount for _, amount in said.lent))
-    numbers = (said.number, said.slot, said.taken, *(number for number, _, _ in said.ended))
+    numbers = (said.number, said.slot, said.taken, *(one.number for one in said.ended))
     counts: list[int] = []
     for amount in amounts:
         counts += (amount.gpu_milli, amount.cpu_milli, amount.memory_bytes)
     for one in said.executors:
         counts += (one.idle, one.busy, one.starting)
     return (
-        bool(_WORD.fullmatch(said.server))
+        is_word(said.server)
         and all(0 <= number <= NUMBER_MAX for number in numbers)
         and all(0 <= count <= NEED_MAX for count in counts)
         and 0 <= said.leaves_in <= SPAN_MAX
-        and all(0 <= ran <= SPAN_MAX for _, ran, _ in said.ended)
+        and all(0 <= one.ran <= SPAN_MAX for one in said.ended)
     )
 
 

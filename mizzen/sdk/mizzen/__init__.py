@@ -10,8 +10,15 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 __all__ = [
+    "CallFailed",
+    "CallLost",
+    "CallRefused",
+    "CallTooLarge",
+    "FunctionError",
+    "NoPlane",
     "checkpoint_of",
     "checkpoint_path",
+    "function",
     "resume_from",
     "resume_step",
     "saved",
@@ -49,6 +56,15 @@ if _theirs is not None and _theirs.loader is not None:
     sys.modules[__name__] = _module  # The import that is under way returns the module that it finds here.
     _theirs.loader.exec_module(_module)
 else:
+    from .functions import (
+        CallFailed,
+        CallLost,
+        CallRefused,
+        CallTooLarge,
+        FunctionError,
+        NoPlane,
+        function,
+    )
     from .task import (
         checkpoint_of,
         checkpoint_path,

@@ -1,6 +1,6 @@
 """What no log can hide: tasks that run twice, though nobody agreed to that, or on devices that are not there.
 
-Watched at every start of a share, in the spools themselves. A share whose region has given its nodes up for lost may still
+Watched at every start of a share or an executor, in the spools themselves. A share whose region has given its nodes up for lost may still
 run: that is promised to nobody but strict workloads, and its attempt has ended by the log's word.
 """
 
@@ -8,10 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from core.images import RegionImage
 from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
+from core.routing.room import Room
+from runtime.functions.devices import read
+from runtime.functions.emulated import EmulatedExecutors
 from runtime.spool import EmulatedSpool, Share
+from runtime.tasks.emulated import holdings_of
 
 Regions = Callable[[RegionName], RegionImage | None]
 """A region's image as its store has it now; None while there is none."""
@@ -36,8 +42,14 @@ class Physics:
         """Who runs no more leaves when the workload is next looked at, or all are."""
         self._workloads_max = WORKLOADS_MIN
 
-    def watch(self, region: RegionName, spool: EmulatedSpool, gpu_milli: Mapping[int, int]) -> None:
-        """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has."""
+    def watch(
+        self,
+        region: RegionName,
+        spool: EmulatedSpool,
+        gpu_milli: Mapping[int, int],
+        executors: EmulatedExecutors | None = None,
+    ) -> None:
+        """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has. `executors`: those on its nodes."""
         devices = _Devices(spool)
 
         def started(key: ShareKey, share: Share) -> None:
@@ -45,8 +57,15 @@ class Physics:
             self._check_once(region, spool, key, share)
             devices.add(key, share)
             self._check_devices(region, devices, share, gpu_milli)
+            check_executors()
+
+        def check_executors() -> None:
+            if executors is not None:
+                self._check_executors(spool, executors)
 
         spool.on_start = started
+        if executors is not None:
+            executors.on_use = check_executors
 
     def _check_once(self, region: RegionName, spool: EmulatedSpool, key: ShareKey, started: Share) -> None:
         others = _live(self._running.get(key.workload, ()))
@@ -97,6 +116,13 @@ class Physics:
                 self.problems.append(
                     f"node {node} of {devices.spool.name} runs {used} GPU milli of {gpu_milli[node]}"
                 )
+
+    def _check_executors(self, spool: EmulatedSpool, executors: EmulatedExecutors) -> None:
+        """Executors use what live tasks hold for functions, those that stop included, and no more."""
+        held = read(replace(one, is_ending=False) for one in holdings_of(spool.shares.values()))
+        used = executors.used()
+        if Room(held.size, dict(held.lent), used).is_over():
+            self.problems.append(f"functions beside {spool.name} use {used} of {held}")
 
     def _is_given_up(self, region: RegionName, spool: EmulatedSpool) -> bool:
         """Lost until it reports empty: whatever its attempts ended of, what runs there may still run."""

@@ -9,13 +9,14 @@ import random
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from bus.port import Bus
 from bus.simulated import SimulatedNetwork
 from core.images import RegionImage
 from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
-from core.nouns.quantities import NOTHING
 from runtime.data.emulated_world import DataWorld, EmulatedDisk
 from runtime.dispatch.turns import Pace
 from runtime.images import load_image
@@ -24,7 +25,7 @@ from runtime.wiring import Plan, Unit, units_of
 from scenarios.accounting.mail_watch import MailWatch
 from scenarios.accounting.witness import Witness
 from scenarios.schema.outcome import Outcome
-from scenarios.worlds.function_books import SteadyBook
+from scenarios.worlds.function_books import TasksBook
 from scenarios.worlds.interface import World
 from scenarios.worlds.simulated.disks import Disks
 from scenarios.worlds.simulated.faults import SimulatedDeeds
@@ -70,18 +71,20 @@ class SimulatedWorld(SimulatedDeeds, World):
         self.failures: list[tuple[Unit, BaseException]] = []
         self.kills = self.kills_mid_award = self.hangs_ended = 0
         self._log_ids = 0
-        self.books: dict[Unit, SteadyBook] = {}
-        """What functions may use beside each function server."""
         self._background: list[asyncio.Task[None]] = []
-        self.all = [SimulatedUnit(self, unit) for unit in units_of(plan)]
+        self.all: list[SimulatedUnit] = []
+        for unit in units_of(plan):
+            self.all.append(SimulatedUnit(self, unit))
         self.units = [unit.unit for unit in self.all]
         self._by_unit = {unit.unit: unit for unit in self.all}
         self.physics = Physics(self.region_image, self.was_agreed)
-        for unit in self.all:
-            if unit.spool is not None:
-                inventory = plan.inventory(unit.unit.region, unit.unit.member)
+        for one in self.all:
+            if one.spool is not None:
+                inventory = plan.inventory(one.unit.region, one.unit.member)
                 gpus = {node: group.total.gpu_milli for group in inventory.groups for node in group.numbers()}
-                self.physics.watch(unit.unit.region, unit.spool, gpus)
+                server = self._by_unit.get(replace(one.unit, role="function_server"))
+                executors = server.executors if server is not None else None
+                self.physics.watch(one.unit.region, one.spool, gpus, executors)
 
     # A world.
 
@@ -112,13 +115,11 @@ class SimulatedWorld(SimulatedDeeds, World):
         self._log_ids += 1
         return f"log-{self._log_ids}"
 
-    def book(self, unit: Unit) -> SteadyBook:
-        """All of the nodes beside a function server."""
-        inventory = self.plan.inventory(unit.region, unit.member)
-        total = NOTHING
-        for group in inventory.groups:
-            total = total.plus(group.total.times(group.count))
-        return self.books.setdefault(unit, SteadyBook(total))
+    def book(self, unit: Unit) -> TasksBook:
+        """What tasks hold for functions on the nodes beside a function server: its worker was made before it."""
+        worker = next(one for one in self.all if one.unit == replace(unit, role="worker"))
+        assert worker.spool is not None, unit
+        return TasksBook(worker.spool)
 
     def _bytes_of(self, dataset: DatasetName) -> int:
         """As operators stated it."""

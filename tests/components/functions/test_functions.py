@@ -30,9 +30,9 @@ from tests.components.support.functions import (
 from tests.matching import said, said_once
 
 
-def joined(start: Any, cores: int = 2) -> tuple[Any, Any]:
+def joined(start: Any, cores: int = 2, gib: int = 64) -> tuple[Any, Any]:
     """A router and a server that know each other."""
-    server, router = a_server(start, cores=cores), a_router(start)
+    server, router = a_server(start, cores=cores, gib=gib), a_router(start)
     carry_reports(server, router)
     return router, server
 
@@ -270,8 +270,8 @@ def test_function_that_cannot_start_fails_its_calls(start: Any) -> None:
 
 
 def test_idle_executors_make_room_for_other_functions(start: Any) -> None:
-    """The one that was idle for longest."""
-    router, server = joined(start, cores=1)
+    """The one that was idle for longest, if there is no memory for all."""
+    router, server = joined(start, cores=1, gib=1)
     call(router, calls(1))
     carry_runs(router, server)
     comes_up(server, *started(server.wake()))
@@ -284,21 +284,41 @@ def test_idle_executors_make_room_for_other_functions(start: Any) -> None:
     assert ([1], [2]) == (stopped(decision), started(decision))
 
 
+def test_executors_without_calls_hold_no_cores(start: Any) -> None:
+    """As many functions stay warm as there is memory for, and so many calls run as there are cores."""
+    router, server = joined(start, cores=1)
+    for number, name in enumerate(("score", "other"), 1):
+        call(router, calls(number), function=a_function(name))
+        carry_runs(router, server)
+        comes_up(server, *started(server.wake()))
+        server.wake()
+        ends(server, number, number)
+        carry_reports(server, router)
+    call(router, calls(3))
+    call(router, calls(4), function=a_function("other"))
+    sent = carry_runs(router, server)
+    assert [[3]] == [[run.call.number for run in message.runs] for message in sent]
+    decision = server.wake()
+    assert ({1: [3]}, [], []) == (given(decision), started(decision), stopped(decision))
+
+
 def test_smaller_server_ends_executors(start: Any) -> None:
-    """Idle ones first; what runs in the others waits again."""
-    router, server = joined(start)
+    """Idle ones first, for memory; what runs in the others goes back to its router, unheard by its caller."""
+    router, server = joined(start, gib=2)
     call(router, calls(1, 2))
     carry_runs(router, server)
     comes_up(server, *started(server.wake()))
     server.wake()
     ends(server, 1, 1)
-    server.hear(BookRead(Amount(0, 1_000, 64 << 30)))
+    server.hear(BookRead(Amount(0, 1_000, 2 << 30)))
+    assert [] == stopped(server.wake()), "one call runs, on one core"
+    server.hear(BookRead(Amount(0, 1_000, 1 << 30)))
     assert [1] == stopped(server.wake())
     server.hear(BookRead(Amount()))
     decision = server.wake()
     assert [2] == stopped(decision)
     assert {} == answers(decision)
-    assert 1 == len(server.state.runs)
+    assert {} == server.state.runs
 
 
 def test_router_says_that_it_lives(start: Any) -> None:

@@ -31,6 +31,7 @@ from core.messages.tenants import ListTenants, TenantsListed
 from core.nouns.ids import PipelineId, TenantName, WorkloadId
 from core.nouns.pipeline import PipelineSpec, StageSpec
 from core.nouns.reasons import Reason, sentence
+from core.nouns.workload import Kind, Serves
 from core.rules.ownership import (
     ABOUT_ONE,
     ABOUT_PIPELINE,
@@ -41,7 +42,7 @@ from core.rules.ownership import (
     against,
     owns,
 )
-from tests.builders import a_spec
+from tests.builders import a_job, a_spec
 from tests.components.support.job_queue import W1, Start, a_job_queue, submit
 from tests.components.support.machine import Machine
 from tests.components.support.pipelines import P1, submit_pipeline
@@ -215,3 +216,15 @@ def test_pipelines_of_others_are_not_listed(start: Start) -> None:
     assert said_once(tested, PipelineTested).stages
     decision = machine.hear(CancelPipeline(PipelineId("p-2")), sender=EVE, tenant="bio")
     assert ["w-2"] == [event.workload for event in facts(decision) if isinstance(event, WorkloadCancelled)]
+
+
+def test_only_operators_serve_everybody(start: Start) -> None:
+    """A tenant's capacity is for the tenant's own functions."""
+    job = replace(a_job(), serves=Serves.ALL)
+    spec = replace(a_spec(job, tenant="ml"), kind=Kind.SERVICE)
+    message = SubmitWorkload(spec, ADA, "key")
+    decision = with_both(start).hear(message, sender=ADA, tenant="ml")
+    assert Reason.OPERATORS_ONLY == refusal(decision).reason
+    own = replace(message, spec=replace(spec, jobs=(replace(job, serves=Serves.OWN),)))
+    assert facts(with_both(start).hear(own, sender=ADA, tenant="ml"))
+    assert facts(with_both(start).hear(message))

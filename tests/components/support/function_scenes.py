@@ -4,8 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 from core.messages.executors import BookRead, CodeKept, ExecutorChanged
-from core.messages.functions import AskCalls, CodeSent, Run, RunCalls, ServerReport, ShowFunctions
-from core.nouns.function import Executors, FunctionSpec, WarmLevel
+from core.messages.functions import (
+    AskCalls,
+    CodeSent,
+    FunctionsRemembered,
+    RoutersWanted,
+    Run,
+    RunCalls,
+    ServerReport,
+    ShowFunctions,
+)
+from core.nouns.function import CallOutcome, EndedRun, Executors, FunctionEstimate, FunctionSpec, WarmLevel
 from core.nouns.function_limits import CALLER_SILENCE_MAX, CODE_SPAN, KEEP_ALIVE_MAX, SERVER_GONE
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.quantities import NOTHING, Amount
@@ -63,9 +72,11 @@ def of_the_function_router(start: Start) -> Machine[Any]:
     router = a_router(start)
     report = _reports(router)
     report()
+    estimates = (FunctionEstimate(a_function().id, 60, Nanoseconds(SECOND)),)
+    router.hear(FunctionsRemembered(EU, "r0", router.state.life, 0, estimates))
     call(router, calls(1))
     router.wake()
-    report(ended=((1, Nanoseconds(SECOND), True),), taken=1)
+    report(ended=(EndedRun(1, CallOutcome.DONE, Nanoseconds(SECOND), WarmLevel.COLD),), taken=1)
     call(router, calls(1))
     call(router, calls(2, once=True))
     for _ in range(3):
@@ -74,6 +85,7 @@ def of_the_function_router(start: Start) -> Machine[Any]:
     call(router, calls(3, 4, within=SECOND), function=a_function("other"), caller="c2")
     router.wait(seconds(1.5))
     router.hear(ShowFunctions(EU, "r0"))
+    router.hear(RoutersWanted(ML), tenant=ML)
     report(life="server-2", size=Amount(0, 1_000, 64 << 30))
     call(router, calls(5), caller="c3")
     call(router, calls(6), caller="c3")
@@ -93,7 +105,7 @@ def _reports(router: Machine[Any]) -> Callable[..., object]:
         *,
         life: str = "server-1",
         size: Amount = TWO_CORES,
-        ended: tuple[tuple[int, Nanoseconds, bool], ...] = (),
+        ended: tuple[EndedRun, ...] = (),
         taken: int = 0,
     ) -> None:
         nonlocal count

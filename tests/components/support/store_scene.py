@@ -12,6 +12,7 @@ from core.messages.control import (
     ForgetControl,
     MarkStuck,
 )
+from core.messages.functions import CountFunctions
 from core.messages.nodes import (
     CancelMaintenance,
     CloseNodes,
@@ -28,7 +29,8 @@ from core.messages.pools import ApplyPools, SetPool, SetPoolingPolicy, SetPoolsP
 from core.messages.preemption import SetPreemption
 from core.messages.store import RecordJoin, RecordReturn
 from core.nouns.agents import AgentSettings
-from core.nouns.ids import WorkerName
+from core.nouns.function import FunctionCount
+from core.nouns.ids import FunctionId, WorkerName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION, STUCK_SPAN
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
@@ -67,6 +69,8 @@ def nodes_are_worked_on(machine: Machine[Any]) -> None:
     machine.hear(ApplyPools(EU, 1, "olga"))
     machine.hear(SetAgents(EU, AgentSettings("parsync"), 4, 0, "olga"))
     machine.hear(SetAgents(EU, AgentSettings(), 4, 1, "olga"))
+    counts = (FunctionCount(FunctionId("ml/score/0123abcd"), 5, ran=seconds(1)),)
+    machine.hear(CountFunctions(EU, "r0", "router-1", 1, seconds(60), counts))
     machine.hear(SetPreemption(EU, PreemptionSettings(claim_max=9), 0, "olga"))
     machine.hear(SetPreemption(EU, PreemptionSettings(), 1, "olga"))
     machine.hear(DrainNodes(EU, NODE_0, "its fan rattles", 0, 0, "olga"))

@@ -10,13 +10,13 @@ from typing import Any
 from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import BookRead, CallsEnded, CodeKept, ExecutorChanged
-from core.nouns.function import CallAnswer, CallOutcome, FunctionCode, FunctionSpec, Serves, WarmLevel
+from core.nouns.function import CallAnswer, CallOutcome, FunctionCode, FunctionSpec, Holding, WarmLevel
 from core.nouns.ids import TenantName
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import Amount
-from core.nouns.workload import NEVER
+from core.nouns.workload import NEVER, Serves
 from runtime.clock import Clock
-from runtime.functions.devices import ExecutorUse, Holding
+from runtime.functions.devices import ExecutorUse
 from runtime.functions.doer import FunctionDoer
 from runtime.functions.packing import pack_arguments, pack_code, unpack_failure, unpack_value
 from runtime.tasks.environment import ONE_THREAD

@@ -5,20 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.nouns.function import Serves
+from core.nouns.function import GpuPart, Holding
 from core.nouns.ids import TenantName
 from core.nouns.quantities import MILLI, Amount
-from runtime.functions.devices import (
-    GpuPart,
-    HeldPart,
-    Holding,
-    Use,
-    beyond,
-    cpu_slots_for,
-    cpus_of,
-    parts_for,
-    read,
-)
+from core.nouns.workload import Serves
+from runtime.functions.devices import HeldPart, Use, beyond, cpu_slots_for, cpus_of, parts_for, read
 from tests.runtime.functions.aids import ANNA, BERT, holding
 
 GPU = Amount(gpu_milli=1000)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.nouns.function import CallOutcome, Serves, WarmLevel
+from core.nouns.function import CallOutcome, GpuPart, Holding, WarmLevel
 from core.nouns.ids import TenantName
 from core.nouns.quantities import Amount
-from runtime.functions.devices import GpuPart, Holding
+from core.nouns.workload import Serves
 from runtime.tasks.processes import start_of_living
 from tests.mizzen.processes import HOUSE
 from tests.runtime.functions.aids import ANNA, BERT, holding, serving, spec, until_none
@@ -151,6 +151,8 @@ async def test_executors_beyond_a_smaller_size(tmp_path: Path) -> None:
         await server.ready(1, spec("plain:sleep"))
         await server.ready(2, spec("plain:sleep"))
         await server.ready(3, spec("plain:sleep", tenant=BERT))
+        for number in (1, 2, 3):
+            server.give(number, (number, 600.0))
         server.book.write(holding("common", cores=1), own)
         assert "" == await server.until_gone(2)
         assert {ANNA, BERT} == {use.tenant for use in server.book.uses}

@@ -9,10 +9,10 @@ import pytest
 from core.effects import GiveCalls, KeepCode
 from core.messages.base import Message
 from core.messages.executors import CallsEnded, CodeKept
-from core.nouns.function import CallOutcome, Serves, WarmLevel
+from core.nouns.function import CallOutcome, GpuPart, WarmLevel
 from core.nouns.function_limits import CALL_BATCH_BYTES
 from core.nouns.quantities import Amount
-from runtime.functions.devices import GpuPart
+from core.nouns.workload import Serves
 from runtime.functions.packing import pack_arguments
 from tests.runtime.functions.aids import BERT, PATIENCE_SECONDS, Server, holding, serving, spec
 from tests.runtime.functions.called import plain

@@ -11,12 +11,12 @@ from core.component import Images
 from core.fact import NO_LOG, Fact
 from core.messages.base import Envelope, Message, Woken
 from core.messages.functions import CallsAnswered, Run, RunCalls
-from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec
+from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec, WarmLevel
 from core.nouns.ids import RegionName
-from core.nouns.instant import Instant
+from core.nouns.instant import SECOND, Instant
 from core.nouns.quantities import Amount
 from runtime.clock import Clock
-from runtime.functions.doer import FunctionDoer
+from runtime.functions.doer import PLACE_SPAN, FunctionDoer
 from runtime.functions.packing import pack_arguments, pack_value
 from tests.runtime.functions.aids import ANNA, PATIENCE_SECONDS, WrittenBook, environ, holding, spec
 
@@ -38,11 +38,13 @@ class Plane:
         self._state = self._component.initial(Images(self._clock.now(), None, {}))
         self.doer.attach(self._inbox.put_nowait)
 
-    def run(self, function: FunctionSpec, arguments: Iterable[object], *, is_once: bool = False) -> None:
-        """Send calls, numbered from 1 on."""
+    def run(
+        self, function: FunctionSpec, arguments: Iterable[object], *, is_once: bool = False, first: int = 1
+    ) -> None:
+        """Send calls, numbered from the first on."""
         runs = tuple(
             Run(number, "c1", ANNA, Call(number, pack_arguments((one,), {}), is_once=is_once))
-            for number, one in enumerate(arguments, 1)
+            for number, one in enumerate(arguments, first)
         )
         message = RunCalls(REGION, "s1", self._state.life, "r1", "l1", 1, function, runs)
         self._inbox.put_nowait(message)
@@ -100,6 +102,20 @@ async def test_calls_that_end_their_executors_fail_alone(tmp_path: Path) -> None
         failed = {number: one for number, one in plane.answers.items() if one.outcome is not CallOutcome.DONE}
         assert sorted(bad) == sorted(failed), failed
         assert all("its executor died of it" in one.problem for one in failed.values())
+    finally:
+        plane.doer.close()
+
+
+async def test_executor_without_a_call_leaves_its_core_to_another_function(tmp_path: Path) -> None:
+    """Both stay, on one core: each is warm when its function is called again."""
+    plane = Plane(tmp_path, cores=1)
+    try:
+        for count, target in enumerate(("plain:double", "plain:double_later", "plain:double"), 1):
+            plane.run(spec(target), [count], first=count)
+            async with asyncio.timeout(PLACE_SPAN / SECOND / 2):
+                await plane.until_answered(count)
+        assert 2 == len(plane.book.uses)
+        assert WarmLevel.HOST is plane.answers[3].level
     finally:
         plane.doer.close()
 

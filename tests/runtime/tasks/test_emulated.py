@@ -13,15 +13,18 @@ from core.component import Effect
 from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
 from core.messages.base import Message
 from core.messages.workers import ISOLATED, TasksPhase
-from core.nouns.ids import ShareKey, WorkloadId
+from core.nouns.ids import ShareKey, TenantName, WorkloadId
 from core.nouns.instant import seconds
-from core.nouns.workload import Emulation
+from core.nouns.workload import Emulation, Serves
+from runtime.functions.book import BookFiles
 from runtime.spool import EmulatedSpool
 from runtime.tasks.emulated import EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
+from runtime.tasks.layout import EMULATED
 from tests.runtime.aids import Place, in_virtual_time
 from tests.runtime.tasks.aids import JOB, emulated
 
+ML = TenantName("ml")
 Body = Callable[[Place, Path], Coroutine[Any, Any, None]]  # Any: as typeshed
 
 
@@ -42,7 +45,9 @@ class Served:
 
     def __init__(self, place: Place, path: Path) -> None:
         self.heard: list[Message] = []
-        self.shares = EmulatedOnDisk("w0", place.clock(), path, self.heard.append)
+        self.shares = EmulatedOnDisk(
+            "w0", place.clock(), path, self.heard.append, path.parent / "book" / EMULATED
+        )
 
     def begin(self, *effects: Effect) -> None:
         for effect in effects:
@@ -247,3 +252,32 @@ async def test_journal_of_pairs_stays_small(place: Place, path: Path) -> None:
     (state,) = Served(place, path).shares.states()
     assert ("w-400", TasksPhase.RUNNING) == (state.workload, state.phase)
     assert 1 == path.read_bytes().count(b"\n")
+
+
+@on_disk
+async def test_holdings_for_functions_are_in_the_device_book(place: Place, path: Path) -> None:
+    """While tasks that serve run or stop, also before a worker that starts again has said a word."""
+    command = emulated(1_000)
+    (job,) = command.jobs
+    command = replace(command, jobs=(replace(job, serves=Serves.OWN),), tenant=ML)
+    files = BookFiles(path.parent / "book")
+
+    def held() -> list[tuple[TenantName, bool, int]]:
+        return [(one.tenant, one.is_ending, one.amount.gpu_milli) for one in files.holdings()]
+
+    served = Served(place, path)
+    served.begin(PrepareShare(command))
+    assert [] == held()
+    served.begin(StartShare(command.key, 11))
+    assert [(ML, False, 1_000)] == held()
+    (path.parent / "book" / EMULATED).unlink()
+    served = Served(place, path)
+    assert [(ML, False, 1_000)] == held()
+    served.begin(StopShare(command.key, 12, seconds(30)))
+    assert [(ML, True, 1_000)] == held()
+    await place.sleep(0.3)
+    served.shares.catch_up(place.clock().now())
+    assert [(ML, True, 1_000)] == held()  # Executors leave it meanwhile.
+    await place.sleep(0.3)
+    served.shares.catch_up(place.clock().now())
+    assert [] == held()

@@ -59,6 +59,7 @@ async def test_gang_over_two_workers_sees_where_it_stands(spool_path: Path) -> N
                 "MIZZEN_AGREE_ADDR": "10.0.0.1:2001",
                 "MIZZEN_NODE_IPS": "10.0.0.1,10.0.0.2",
                 "MIZZEN_JOB_ID": "w-1",
+                "MIZZEN_PYTHON": sys.executable,
                 "MIZZEN_ATTEMPT": "1",
                 "TORCHELASTIC_RUN_ID": "w-1",
                 "TORCHELASTIC_RESTART_COUNT": "0",

@@ -1,0 +1,60 @@
+"""Which call goes to which server: by the policy of the region, and to ready executors if the call has waited."""
+
+from typing import Any
+
+from components.function_router.component import FunctionRouter
+from tests.builders import EU
+from tests.components.support.functions import (
+    ROUTERS,
+    a_function,
+    a_server,
+    call,
+    calls,
+    carry_reports,
+    carry_runs,
+    comes_up,
+    ends,
+    given,
+    started,
+)
+
+OTHER = a_function("other")
+
+
+def test_call_that_has_just_come_goes_where_the_policy_says(start: Any) -> None:
+    """H-6: the shortest queue is joined although another server has a ready executor."""
+    router = start(FunctionRouter(EU, "r0", ROUTERS, "jsq"))
+    router.wake()
+    warm, empty = a_server(start, "w0"), a_server(start, "w1")
+    carry_reports(warm, router)
+    call(router, calls(1))
+    call(router, calls(2), function=OTHER)
+    carry_runs(router, warm)
+    comes_up(warm, *started(warm.wake()))
+    warm.wake()
+    ends(warm, 1, 1)
+    carry_reports(warm, router)
+    carry_reports(empty, router)
+    call(router, calls(3))
+    (sent,) = carry_runs(router, empty)
+    assert ("w1", [3]) == (sent.server, [run.call.number for run in sent.runs])
+
+
+def test_call_that_has_waited_goes_to_an_executor_of_its_own_function(start: Any) -> None:
+    """H-4: before a call of another function that is due earlier, as long as none is late."""
+    router, server = start(FunctionRouter(EU, "r0", ROUTERS)), a_server(start, "w0", cores=1)
+    router.wake()
+    carry_reports(server, router)
+    call(router, calls(1))
+    carry_runs(router, server)
+    comes_up(server, *started(server.wake()))
+    server.wake()
+    call(router, calls(2), function=OTHER)
+    call(router, calls(3))
+    router.wake()
+    ends(server, 1, 1)
+    carry_reports(server, router)
+    (sent,) = carry_runs(router, server)
+    assert [3] == [run.call.number for run in sent.runs]
+    decision = server.wake()
+    assert ([1], []) == (list(given(decision)), started(decision))

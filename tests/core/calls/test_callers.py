@@ -1,0 +1,178 @@
+"""A call ends once for its caller, whatever becomes of routers, servers, executors and messages."""
+
+import random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.calls.caller import Caller
+from core.messages.functions import CallFunction, CallsKnown, CallsRefused, RouterHere
+from core.nouns.function import CallOutcome
+from core.nouns.function_limits import NO_SERVER_SPAN
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
+from core.nouns.reasons import Reason
+from tests.builders import EU, START, US
+from tests.core.calls.world import (
+    FUNCTIONS,
+    ML,
+    ROUTER_NAMES,
+    SERVER_NAMES,
+    SIZE,
+    Fault,
+    Made,
+    Wanted,
+    World,
+)
+from tests.core.properties import PROPERTY
+
+CALLS_SECONDS, FAULTS_SECONDS = 20.0, 40.0
+QUIET_SECONDS = 150.0
+"""Within which all calls end once there are no faults any more: a server is taken for gone, a call is said again, servers are asked."""
+HELD_MAX = 6
+"""Calls that a router holds here, so that routers are full at times."""
+SORTS = ("dies", "dies", "is cut off", "loses an executor", "shrinks", "has nothing")
+
+
+def drawn(seed: int, *, with_times: bool = False) -> World:
+    """A world with calls and misfortunes from a seed."""
+    dice = random.Random(seed)
+    calls = [
+        Wanted(
+            round(CALLS_SECONDS * dice.random(), 1),
+            dice.choice("ab"),
+            dice.randrange(2),
+            dice.choice([0.0, 0.2, 1.0, 4.0]),
+            dice.random() < 0.5,
+            dice.choice([0.0, 1.0, 10.0]) if with_times else 0.0,
+        )
+        for _ in range(dice.choice([5, 30, 60]))
+    ]
+    faults = [
+        Fault(
+            (FAULTS_SECONDS - 5) * dice.random(),
+            dice.choice([*ROUTER_NAMES, *SERVER_NAMES]),
+            dice.randrange(4),
+            dice.choice([0.001, 0.5, 3.0, 12.0]),
+            dice.choice(SORTS),
+        )
+        for _ in range(dice.randrange(20))
+    ]
+    return World(seed, calls, faults, FAULTS_SECONDS)
+
+
+def played(world: World) -> list[Made]:
+    """All calls, long after the last misfortune."""
+    with patch("components.function_router.component.CALLS_HELD_MAX", HELD_MAX):
+        world.run(FAULTS_SECONDS)
+        world.run(QUIET_SECONDS)
+    return list(world.made.values())
+
+
+@pytest.mark.timeout(240)
+@settings(PROPERTY, max_examples=100)
+@given(st.integers(0, 2**32))
+def test_call_ends_once_for_its_caller(seed: int) -> None:
+    """Each call ends exactly once; one to be begun once is never begun twice, and none of the others is ever lost."""
+    for made in played(drawn(seed)):
+        assert 1 == len(made.answers), made
+        (answer,) = made.answers
+        assert made.begun <= 1 or not made.wanted.is_once, made
+        assert answer.outcome is not CallOutcome.LOST or made.wanted.is_once, made
+        if answer.outcome is CallOutcome.DONE:
+            assert made.begun, made
+            assert made.arguments == answer.value, made
+        if answer.outcome is CallOutcome.REFUSED:
+            assert not made.begun, made
+
+
+@pytest.mark.timeout(120)
+@settings(PROPERTY, max_examples=25)
+@given(st.integers(0, 2**32))
+def test_call_with_a_time_ends_within_twice_that(seed: int) -> None:
+    """Its caller waits no longer, whatever happens; then nobody can tell, also of a call that could be begun again."""
+    for made in played(drawn(seed, with_times=True)):
+        assert 1 == len(made.answers), made
+        assert made.begun <= 1 or not made.wanted.is_once, made
+        if made.wanted.within:
+            assert made.ended_at is not None
+            assert made.ended_at - made.made_at <= seconds(2 * made.wanted.within + 1), made
+
+
+def test_misfortunes_happen() -> None:
+    """A property over a world in which all goes well would say little."""
+    calls = [made for seed in range(12) for made in played(drawn(seed))]
+    assert any(made.begun > 1 for made in calls)
+    assert any(made.answers[0].outcome is CallOutcome.LOST and made.begun for made in calls)
+    assert any(made.answers[0].outcome is CallOutcome.LOST and not made.begun for made in calls)
+
+
+# Found by the property.
+
+
+class Plane:
+    """A caller, and routers that are played by hand."""
+
+    def __init__(self, *, is_once: bool) -> None:
+        self.caller = Caller(ML, "a")
+        self.now: Instant = START
+        self.here(EU, US)
+        self.caller.add(FUNCTIONS[0], b"", self.now, is_once=is_once)
+
+    def here(self, *regions: object) -> None:
+        """Routers of these regions live."""
+        for region in (EU, US):
+            if region in regions:
+                self.caller.hear(RouterHere(region, "r0", "a", ("r0",), 0, SIZE), self.now)
+
+    def say(self, span: float = 0.0) -> list[CallFunction]:
+        """What the caller says after so many seconds."""
+        self.now = after(self.now, seconds(span))
+        return [one for one in self.caller.take(self.now) if isinstance(one, CallFunction)]
+
+    def refuse(self, said: CallFunction, reason: Reason) -> None:
+        """The router takes the calls not, for now."""
+        numbers = tuple(one.number for one in said.calls)
+        refused = CallsRefused(ML, "a", said.region, said.router, numbers, reason, (), Nanoseconds(SECOND))
+        self.caller.hear(refused, self.now)
+
+
+@pytest.mark.parametrize("reason", [Reason.ROUTER_FULL, Reason.NO_FUNCTION_SERVER])
+def test_once_stays_with_its_router(reason: Reason) -> None:
+    """The refusal may be of an earlier word than the newest, which the router has taken: another region must not have the call."""
+    plane = Plane(is_once=True)
+    (first,) = plane.say()
+    plane.refuse(first, reason)
+    assert [] == plane.say(0.5)
+    (again,) = plane.say(1.0)
+    assert (first.region, first.router, first.life) == (again.region, again.router, again.life)
+
+
+def test_late_refusal_of_a_call_that_is_asked_for() -> None:
+    """Its router is gone: servers are asked on."""
+    plane = Plane(is_once=True)
+    (first,) = plane.say()
+    plane.caller.hear(RouterHere(first.region, "r0", "b", ("r0",), 0, SIZE), plane.now)
+    plane.refuse(first, Reason.ROUTER_FULL)
+    plane.say(1.0)
+    plane.caller.hear(CallsKnown(ML, "a", first.region, "w0", (1,)), plane.now)
+    plane.say(3.0)
+    assert [] == plane.caller.ended(), "a server has the call"
+    plane.say(3.0)
+    assert [CallOutcome.LOST] == [one.outcome for one in plane.caller.ended()]
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_call_that_is_refused_again_and_again_ends(once: bool) -> None:
+    """Regions have enough in all, but no server has; after half a minute the call ends as refused, to be begun once or not."""
+    plane = Plane(is_once=once)
+    for _ in range(3 * NO_SERVER_SPAN // SECOND):
+        for said in plane.say(0.5):
+            plane.refuse(said, Reason.NO_FUNCTION_SERVER)
+        plane.here(EU, US)
+        ended = plane.caller.ended()
+        if ended:
+            break
+    assert [CallOutcome.REFUSED] == [one.outcome for one in ended]
+    assert seconds(30) <= plane.now - START <= seconds(35)

@@ -1,0 +1,163 @@
+"""Emulated executors: they use what tasks hold for functions, and leave what tasks hold no more."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from core.effects import EndExecutor, GiveCalls, ReadBook, StartExecutor
+from core.messages.base import Message
+from core.messages.executors import BookRead, CallsEnded, ExecutorChanged
+from core.nouns.function import CallOutcome, FunctionSpec, Holding, WarmSpans
+from core.nouns.ids import TenantName
+from core.nouns.instant import SECOND
+from core.nouns.quantities import NOTHING, Amount
+from core.nouns.workload import Serves
+from runtime.functions.emulated import EmulatedExecutors
+from tests.runtime.aids import Place, in_virtual_time
+
+ML = TenantName("ml")
+CORE = Amount(0, 1_000, 1 << 30)
+SPEC = FunctionSpec(ML, "f", "0123abcd", CORE, warm=WarmSpans())
+
+
+def a_holding(cores: int, name: str = "w-1.1.main.0", *, is_ending: bool = False) -> Holding:
+    """So many cores of ml's, with memory for four executors on each."""
+    return Holding(name, ML, Serves.OWN, is_ending, (), (), Amount(0, cores * 1_000, cores * 4 << 30))
+
+
+class Book:
+    """A book that the test writes."""
+
+    def __init__(self, *holdings: Holding) -> None:
+        self._holdings = holdings
+        self._changed: Callable[[], None] | None = None
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Return what was written last."""
+        return self._holdings
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call back at each change."""
+        self._changed = changed
+
+    def write(self, *holdings: Holding) -> None:
+        """Change it."""
+        self._holdings = holdings
+        assert self._changed is not None
+        self._changed()
+
+
+class Server:
+    """The executors of a server, and all that it hears."""
+
+    def __init__(self, place: Place, book: Book) -> None:
+        self._place = place
+        self._heard: list[Message] = []
+        self.executors = EmulatedExecutors(place.clock(), book)
+        self.executors.attach(self._heard.append)
+        self.executors.begin(ReadBook())
+
+    def heard(self) -> list[Message]:
+        """Return what was heard since the last time."""
+        found, self._heard[:] = self._heard.copy(), []
+        return found
+
+    async def warm(self, *numbers: int) -> None:
+        """Start executors, and wait until they are at their top level."""
+        for number in numbers:
+            self.executors.begin(StartExecutor(number, SPEC))
+        await self._place.sleep(1)
+        assert not [one for one in self.heard() if isinstance(one, ExecutorChanged) and one.is_gone]
+
+    def give(self, executor: int, *tickets: int) -> None:
+        """Give it calls of ten seconds."""
+        arguments = msgspec.msgpack.encode(10 * SECOND)
+        self.executors.begin(GiveCalls(executor, tuple((ticket, arguments) for ticket in tickets)))
+
+
+def outcomes(heard: list[Message]) -> dict[int, CallOutcome]:
+    """How calls ended, by ticket."""
+    return {
+        end.ticket: end.answer.outcome for one in heard if isinstance(one, CallsEnded) for end in one.ends
+    }
+
+
+def gone(heard: list[Message]) -> list[int]:
+    """The executors that are."""
+    return [one.executor for one in heard if isinstance(one, ExecutorChanged) and one.is_gone]
+
+
+def test_executors_use_no_more_than_tasks_hold() -> None:
+    """One that is ordered beyond that is gone at once, and so is a call for which there are no cores given back."""
+
+    async def body(place: Place) -> None:
+        server = Server(place, Book(a_holding(1)))
+        await server.warm(1)
+        await server.warm(2)
+        server.give(1, 1)
+        assert {ML: Amount(0, 1_000, 2 << 30)} == server.executors.used()
+        server.heard()
+        server.executors.begin(StartExecutor(3, SPEC))
+        server.give(2, 2)
+        heard = server.heard()
+        assert [3] == gone(heard)
+        assert {2: CallOutcome.REFUSED} == outcomes(heard)
+
+    in_virtual_time(body)
+
+
+def test_ended_task_takes_its_executors_along() -> None:
+    """While it stops the server is told less, and executors may stay; at its end the newest beyond what is left are gone, with their calls."""
+
+    async def body(place: Place) -> None:
+        book = Book(a_holding(1), a_holding(1, "other"))
+        server = Server(place, book)
+        await server.warm(1, 2)
+        server.give(1, 1)
+        server.give(2, 2, 3)
+        server.heard()
+        book.write(a_holding(1), a_holding(1, "other", is_ending=True))
+        assert [BookRead(a_holding(1).amount, ((ML, a_holding(1).amount),))] == server.heard()
+        book.write(a_holding(1))
+        heard = server.heard()
+        assert [2] == gone(heard)
+        assert {2: CallOutcome.LOST, 3: CallOutcome.LOST} == outcomes(heard)
+        book.write()
+        assert [1] == gone(server.heard())
+        assert {} == server.executors.used()
+
+    in_virtual_time(body)
+
+
+def test_idle_executor_leaves_its_cores_to_others() -> None:
+    """And has its memory still."""
+
+    async def body(place: Place) -> None:
+        server = Server(place, Book(a_holding(1)))
+        await server.warm(1)
+        assert {ML: Amount(0, 0, 1 << 30)} == server.executors.used()
+        await server.warm(2)
+        server.give(2, 1)
+        assert {ML: Amount(0, 1_000, 2 << 30)} == server.executors.used()
+        await place.sleep(11)
+        assert {1: CallOutcome.DONE} == outcomes(server.heard())
+        server.executors.begin(EndExecutor(1))
+        assert [1] == gone(server.heard())
+        assert {ML: Amount(0, 0, 1 << 30)} == server.executors.used()
+
+    in_virtual_time(body)
+
+
+def test_server_that_is_gone_has_no_executors() -> None:
+    """Whatever the book says then, nothing is heard of them."""
+
+    async def body(place: Place) -> None:
+        book = Book(a_holding(2))
+        server = Server(place, book)
+        await server.warm(1, 2)
+        server.executors.detach()
+        book.write()
+        assert [] == server.heard()
+        assert NOTHING == server.executors.used().get(ML, NOTHING)
+
+    in_virtual_time(body)
