@@ -36,6 +36,7 @@ from core.nouns.workload import (
     PlacementMode,
     Program,
     RetryLimits,
+    Serves,
     Topology,
     WorkloadSpec,
 )
@@ -87,6 +88,7 @@ OF_JOB: Values = {
     "gpu_memory": (0, 1, 80 << 30, NEED_MAX, NEED_MAX + 1),
     "is_alone": (True,),
     "or_types": ((), ("A100",), ("A100", "B200")),
+    "serves": tuple(Serves),
 }
 OF_RETRY: Values = {
     "task_failed": (-1, 0, 1, RETRIES_MAX, *BEYOND),
