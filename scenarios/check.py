@@ -5,6 +5,7 @@ from typing import ClassVar, Protocol
 
 from core.messages.base import Message
 from core.nouns.ids import ShareKey
+from scenarios.accounting.calls import CallsKept
 from scenarios.accounting.witness import Witness
 from scenarios.schema.fleet import FleetSpec
 from scenarios.schema.outcome import Outcome
@@ -38,6 +39,7 @@ class Run(Protocol):
     outcome: Outcome
     quiet_from: float | None
     shares: set[ShareKey]
+    calls: CallsKept
 
     @property
     def spec(self) -> Spec: ...

@@ -69,6 +69,8 @@ class Users:
         self.refused_pipelines: dict[str, Refused] = {}
         """The same, of those that were refused for good."""
         self.problems: list[str] = []
+        self.calls_ended = asyncio.Event()
+        """Set once nobody waits for a call of a function any more."""
         self.heard: list[Heard] = []
         """Who else is told of each answer."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -134,6 +136,9 @@ class Users:
             self.begin(self._later(arrival.requeue_after, self.requeue(workload)), f"{key}/requeue")
         if arrival.cancel_after is not None:
             self.begin(self._later(arrival.cancel_after, cancel()), f"{key}/cancel")
+        if arrival.until_calls_end:
+            await self.calls_ended.wait()
+            await cancel()
 
     async def _later(self, span: Nanoseconds, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -71,6 +71,8 @@ class Arrival(Struct, frozen=True):
     """The pipeline that is submitted; `spec` is its first stage's. None: the workload alone."""
     stage: int = 0
     """The stage of the pipeline that its user holds or requeues, by place; a cancel is of the whole pipeline."""
+    until_calls_end: bool = False
+    """Its user cancels it once every call of a function has ended (scenarios/play/callers.py)."""
 
     @property
     def workloads(self) -> int:

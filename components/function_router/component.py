@@ -29,7 +29,7 @@ from components.function_router.notes import (
     fold,
 )
 from components.function_router.shown import load_of, shown_functions, warm_functions
-from components.function_router.state import CallerKey, CallKey, CallRow, RouterState, ServerRow
+from components.function_router.state import CallerKey, CallerRow, CallKey, CallRow, RouterState, ServerRow
 from components.replies import answered
 from core.component import NOTHING, Decision, Follow, Images
 from core.fact import Fact, Note
@@ -72,6 +72,9 @@ HERE_AT_MOST_EVERY = Nanoseconds(100 * MILLISECOND)
 """However many callers ask for it."""
 FULL_SPAN = seconds(1)
 """After which calls are said again that a full router did not take."""
+
+FORGETS_FROM = Nanoseconds(CALLER_SILENCE_MAX // 2)
+"""A caller that says a call for so long may be forgotten already, also by words that were long on their way."""
 
 
 class FunctionRouter:
@@ -141,6 +144,8 @@ class FunctionRouter:
         if problems:
             return Decision(messages=(self._refused(said, numbers, Reason.INVALID, problems),))
         caller = state.callers.get((said.tenant, said.caller))
+        if caller is not None and said.word <= caller.word:
+            return NOTHING
         known = caller.calls if caller is not None else {}
         new: list[Call] = []
         lost: list[Call] = []
@@ -151,7 +156,7 @@ class FunctionRouter:
             if call.number < said.floor or (caller is not None and call.number in caller.answered):
                 continue
             if row is None:
-                (late if call.is_once and said.life != state.life else new).append(call)
+                (late if call.is_once and self._may_be_forgotten(state, said, caller) else new).append(call)
             elif row.is_over:
                 server = state.servers.get(row.server)
                 if server is not None and server.life == row.server_life:
@@ -163,7 +168,14 @@ class FunctionRouter:
             new, homeless = homeless, new
         taken, refused = self._within_ceilings(state, new, caller.out if caller is not None else 0)
         notes: list[Note] = [
-            CallsHeard((said.tenant, said.caller), said.floor, said.answered, said.function, tuple(taken))
+            CallsHeard(
+                (said.tenant, said.caller),
+                said.word,
+                said.floor,
+                said.answered,
+                said.function,
+                tuple(taken),
+            )
         ]
         messages: list[Message] = []
         for server, group in groupby(
@@ -184,6 +196,10 @@ class FunctionRouter:
             answers = tuple(_lost(call.number) for call in lost)
             messages.append(CallsAnswered(said.tenant, said.caller, self.region, "", answers))
         return Decision(tuple(notes), tuple(messages))
+
+    def _may_be_forgotten(self, state: RouterState, said: CallFunction, caller: CallerRow | None) -> bool:
+        """Return whether calls that are not known may have come before: to an earlier life, or before their caller was forgotten."""
+        return said.life != state.life or (caller is None and said.since >= FORGETS_FROM)
 
     def _within_ceilings(
         self, state: RouterState, new: list[Call], out: int
@@ -214,7 +230,7 @@ class FunctionRouter:
         again_in: Nanoseconds = NEVER,
     ) -> CallsRefused:
         return CallsRefused(
-            said.tenant, said.caller, self.region, self.router, numbers, reason, problems, again_in
+            said.tenant, said.caller, self.region, self.router, numbers, said.word, reason, problems, again_in
         )
 
     # Servers.
@@ -359,8 +375,9 @@ class FunctionRouter:
                     by_caller.setdefault(key[:2], []).append(key[2])
         reason = Reason.NO_FUNCTION_SERVER
         for (tenant, caller), numbers in by_caller.items():
+            word = state.callers[tenant, caller].word
             refused = CallsRefused(
-                tenant, caller, self.region, self.router, tuple(numbers), reason, (), NO_SERVER_AGAIN
+                tenant, caller, self.region, self.router, tuple(numbers), word, reason, (), NO_SERVER_AGAIN
             )
             messages.append(refused)
             notes.append(CallsGivenBack((tenant, caller), refused.numbers))

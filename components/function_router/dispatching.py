@@ -50,13 +50,11 @@ class _Tally:
         self._row = row
         self._functions = functions
         self._out = dict(row.out)
-        used = row.used_by(functions)
-        self._used = row.used_by_others
-        for amount in used.values():
-            self._used = self._used.plus(amount)
-        self._room = Room(row.size.minus(row.used_by_others), row.lent, used)
+        self._room = Room(row.size, row.lent, row.used(functions))
         self._fits: dict[tuple[TenantName, Amount], bool] = {}
         """Whether one executor more fits, by tenant and need."""
+        self._used: dict[TenantName, Amount] = {}
+        """The use of what a tenant may use, by tenant."""
 
     def room_for(self, function: FunctionId) -> int:
         """Return how many calls more of a function the server may have."""
@@ -81,12 +79,14 @@ class _Tally:
     def candidate(self, function: FunctionId) -> Candidate:
         """Return the server as the policy reads it."""
         row = self._functions[function]
-        out = executors_for(self._out.get(function, 0), row.window)
+        tenant, out = row.spec.tenant, executors_for(self._out.get(function, 0), row.window)
+        if tenant not in self._used:
+            self._used[tenant] = self._room.used_of(tenant)
         return Candidate(
             self.name,
             self.slot,
-            self._size_for(row.spec.tenant),
-            self._used,
+            self._size_for(tenant),
+            self._used[tenant],
             row.spec.need.times(out),
             self.ready_for(function),
             self.room_for(function) > 0,
@@ -99,9 +99,9 @@ class _Tally:
         before = executors_for(self._out.get(function, 0), row.window)
         self._out[function] = self._out.get(function, 0) + count
         more = row.spec.need.times(executors_for(self._out[function], row.window) - before)
-        self._used = self._used.plus(more)
         self._room.add(row.spec.tenant, more)
         self._fits.clear()
+        self._used.clear()
 
     def _size_for(self, tenant: TenantName) -> Amount:
         size = self._row.size

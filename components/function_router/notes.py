@@ -29,6 +29,7 @@ class CallsHeard(Note, frozen=True):
     """A caller said calls, and up to where there are answers."""
 
     caller: CallerKey
+    word: int
     floor: int
     answered: tuple[tuple[int, int], ...]
     function: FunctionSpec
@@ -214,7 +215,7 @@ def _tick(state: RouterState, now: Instant) -> None:
 
 def _hear(state: RouterState, note: CallsHeard, now: Instant) -> None:
     caller = state.callers.setdefault(note.caller, CallerRow(now))
-    caller.heard_at = now
+    caller.heard_at, caller.word = now, note.word
     caller.answered.take_up_to(note.floor - 1)
     caller.answered.add_ranges(note.answered)
     for number in [number for number in caller.over if number in caller.answered]:
@@ -319,14 +320,14 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
     row = state.servers.get(report.server)
     if row is None:
         row = state.servers[report.server] = ServerRow(
-            report.life, 0, now, report.slot, report.size, dict(report.lent), report.used
+            report.life, 0, now, report.slot, report.size, dict(report.lent), dict(report.used)
         )
         # A server that was taken for gone remembers the numbers of its runs: none is used twice, whichever life is heard.
         row.sent = state.gone.pop(report.server, 0)
     row.heard_at = now
     if report.number > row.report:
         row.report, row.slot, row.leaves_in = report.number, report.slot, report.leaves_in
-        row.size, row.lent, row.used_by_others = report.size, dict(report.lent), report.used
+        row.size, row.lent, row.used_by_others = report.size, dict(report.lent), dict(report.used)
         told = {one.function: one for one in report.executors}
         row.executors = told if report.is_whole else {**row.executors, **told}
     if report.router_life == state.life:
@@ -353,7 +354,9 @@ def _end_run(state: RouterState, server: str, row: ServerRow, ended: EndedRun) -
         if ended.level < counted.spec.top:
             counted.counts.cold[ended.level] += 1
     state.count_soon()
-    counted.counts.done += ended.outcome is CallOutcome.DONE
+    counted.counts.done += (
+        ended.outcome is CallOutcome.DONE and ran > 0
+    )  # Else the call was counted when it ended.
     counted.counts.failed += ended.outcome is CallOutcome.FAILED
     counted.counts.lost += ended.outcome is CallOutcome.LOST
     call = state.awaited(key, server, number)

@@ -58,8 +58,7 @@ def load_of(state: RouterState, now: Instant) -> tuple[Amount, int]:
     """Return the size of all servers, and the part in millionths that calls need, those among them that wait."""
     size, needed = size_of(state, now), NOTHING
     for row in state.servers.values():
-        needed = needed.plus(row.used_by_others)
-        for amount in row.used_by(state.functions).values():
+        for amount in row.used(state.functions).values():
             needed = needed.plus(amount)
     for function in state.waits:
         one = state.functions[function]

@@ -54,6 +54,8 @@ class CallerRow(Struct):
     """One caller."""
 
     heard_at: Instant
+    word: int = 0
+    """The newest that was heard."""
     answered: Numbers = field(default_factory=Numbers)
     """Calls that have an answer, as the caller said."""
     out: int = 0
@@ -130,7 +132,7 @@ class ServerRow(Struct):
     slot: int
     size: Amount
     lent: dict[TenantName, Amount]
-    used_by_others: Amount
+    used_by_others: dict[TenantName, Amount]
     leaves_in: Nanoseconds = Nanoseconds(0)
     executors: dict[FunctionId, Executors] = field(default_factory=dict)
     runs: dict[int, tuple[CallKey, FunctionId]] = field(default_factory=dict)
@@ -159,9 +161,9 @@ class ServerRow(Struct):
                 del self.out[function]
         return found
 
-    def used_by(self, functions: dict[FunctionId, FunctionRow]) -> dict[TenantName, Amount]:
-        """Return the amounts that runs of this router use, by tenant."""
-        used: dict[TenantName, Amount] = {}
+    def used(self, functions: dict[FunctionId, FunctionRow]) -> dict[TenantName, Amount]:
+        """Return the amounts that runs of all routers use, by tenant."""
+        used = dict(self.used_by_others)
         for function, count in self.out.items():
             row = functions[function]
             need = row.spec.need.times(executors_for(count, row.window))

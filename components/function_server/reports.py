@@ -3,7 +3,7 @@
 from components.function_server.state import FunctionRow, RouterLink, ServerState
 from core.messages.functions import ServerReport
 from core.nouns.function import Executors, WarmLevel
-from core.nouns.ids import FunctionId, RegionName
+from core.nouns.ids import FunctionId, RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.quantities import NOTHING, Amount
 
@@ -27,7 +27,7 @@ def report_of(
         link.said + 1,
         slot,
         state.size,
-        used_by_others(state, router, link),
+        tuple(used_by_others(state, router, link).items()),
         tuple(state.lent.items()),
         tuple(row for row in rows if not is_whole or row.idle + row.busy + row.starting),
         is_whole,
@@ -55,12 +55,12 @@ def executors_of(state: ServerState, function: FunctionId, row: FunctionRow) -> 
     return Executors(function, idle, busy, starting, level)
 
 
-def used_by_others(state: ServerState, router: str, link: RouterLink) -> Amount:
-    """Return the use of executors with runs from other routers: all of a function come from one router, but for moments."""
-    used = NOTHING
+def used_by_others(state: ServerState, router: str, link: RouterLink) -> dict[TenantName, Amount]:
+    """Return the use of executors with runs from other routers, by tenant: all of a function come from one router, but for moments."""
+    used: dict[TenantName, Amount] = {}
     for one in state.executors.values():
         if one.tickets:
             source = state.runs[next(iter(one.tickets))].sources[-1]
             if (source.router, source.life) != (router, link.life):
-                used = used.plus(one.need)
+                used[one.tenant] = used.get(one.tenant, NOTHING).plus(one.need)
     return used

@@ -79,7 +79,11 @@ class CallRow(Struct):
     router: RouterKey | None = None
     """None: it is not said, or is to be said anew."""
     life: str = ""
+    first_said_at: Instant = Instant(0)
+    """To this life of the router."""
     said_at: Instant = Instant(0)
+    word: int = 0
+    """The newest that said the call."""
     wait: Nanoseconds = CALL_AGAIN
     """From when it was said to when it is said again."""
     asked_at: Instant = Instant(0)
@@ -108,11 +112,11 @@ class Caller:
         self.calls: dict[int, CallRow] = {}
         self.count = 0
         """Calls that were added, ever."""
+        self._words = 0
+        """Words that were said to routers, ever."""
         self._answered = Numbers()
         self._unsaid: dict[FunctionId, deque[int]] = {}
         """Calls to be said as soon as a router has room, by function, in order."""
-        self._later: list[tuple[Instant, int]] = []
-        """Calls that were refused for now, with the time from which on they are said again."""
         self._ended: list[CallAnswer] = []
         self._proven: set[FunctionId] = set()
         """Functions with an answer from a server."""
@@ -200,8 +204,8 @@ class Caller:
             router.rests_until = after(now, said.again_in)
         for number in said.numbers:
             row = self.calls.get(number)
-            if row is None or row.router != key or row.asked_at:
-                continue
+            if row is None or row.router != key or row.asked_at or row.word > said.word:
+                continue  # The router may have taken the call by a newer word.
             if said.reason == Reason.OTHER_ROUTER:
                 self._ask(row, now)
             elif said.reason == Reason.NO_FUNCTION_SERVER:
@@ -211,37 +215,22 @@ class Caller:
                 if self._gives_up(row, now):
                     self._refuse_homeless(number)
                 else:
-                    self._say_later(number, row, said.again_in, Nanoseconds(0), now)
+                    self._unsay(number, row)
             elif said.again_in:
-                self._say_later(number, row, said.again_in, said.again_in, now)
+                self._unsay(number, row)
             else:
                 text = said.problems[0] if said.problems else SENTENCES[said.reason]
                 self._answer(CallAnswer(number, CallOutcome.REFUSED, problem=text))
         self._say_soon(now)
 
-    def _say_later(
-        self, number: int, row: CallRow, here: Nanoseconds, elsewhere: Nanoseconds, now: Instant
-    ) -> None:
-        """Say a call again that was refused for now, after one span if to the same router, after another if to any.
-
-        A call that may be begun once only stays with its router: the refusal may be of an earlier word than the newest, which the router
-        may have taken.
-        """
-        if row.call.is_once:
-            row.said_at, row.wait = now, here
-        else:
-            self._unsay(number, row)
-            self._later.append((after(now, elsewhere), number))
-
     # What it says.
 
     def due(self) -> Instant | None:
         """Return when `take` may have something new to say."""
-        return earliest(self._say_at, self._look_at, min((at for at, _ in self._later), default=None))
+        return earliest(self._say_at, self._look_at)
 
     def take(self, now: Instant) -> list[Message]:
         """Return what is to be said now: calls that were not said yet, those without an answer again, and questions to servers."""
-        self._bring_back(now)
         messages: list[Message] = []
         if self.calls and not self.routers and after(self._wanted_at, LOOK) <= now:
             self._wanted_at = now
@@ -341,6 +330,7 @@ class Caller:
                 for number in numbers:
                     row = self.calls[number]
                     row.router, row.life, row.wait = key, self.routers[key].life, CALL_AGAIN
+                    row.first_said_at = now
                 self.routers[key].out += len(numbers)
                 messages += self._messages(key, numbers, now)
             if not waiting:
@@ -349,28 +339,37 @@ class Caller:
 
     def _messages(self, key: RouterKey, numbers: Iterable[int], now: Instant) -> list[Message]:
         """Return the messages that say these calls of one function to a router, none of them too large."""
-        parts: list[list[Call]] = []
+        parts: list[list[CallRow]] = []
         size = 0
-        spec: FunctionSpec | None = None
-        life = ""
         for number in numbers:
             row = self.calls[number]
-            spec, life = row.function, row.life
-            row.said_at = now
             size += len(row.call.arguments)
             is_full = bool(parts) and (len(parts[-1]) >= CALLS_AT_ONCE_MAX or size > CALL_BATCH_BYTES)
             if not parts or is_full:
                 parts.append([])
                 size = len(row.call.arguments)
-            parts[-1].append(self._with_time_left(row, now))
-        if spec is None:
-            return []
-        floor = self._answered.taken + 1
-        answered = self._answered.ranges(ANSWERED_TOLD_MAX)
-        return [
-            CallFunction(key[0], key[1], life, self.tenant, self.name, floor, spec, tuple(part), answered)
-            for part in parts
-        ]
+            parts[-1].append(row)
+        return [self._message(key, part, now) for part in parts]
+
+    def _message(self, key: RouterKey, rows: list[CallRow], now: Instant) -> CallFunction:
+        self._words += 1
+        calls = []
+        for row in rows:
+            row.said_at, row.word = now, self._words
+            calls.append(self._with_time_left(row, now))
+        return CallFunction(
+            region=key[0],
+            router=key[1],
+            life=rows[0].life,
+            tenant=self.tenant,
+            caller=self.name,
+            word=self._words,
+            floor=self._answered.taken + 1,
+            function=rows[0].function,
+            calls=tuple(calls),
+            answered=self._answered.ranges(ANSWERED_TOLD_MAX),
+            since=Nanoseconds(now - min(row.first_said_at for row in rows)),
+        )
 
     def _with_time_left(self, row: CallRow, now: Instant) -> Call:
         call = row.call
@@ -419,22 +418,15 @@ class Caller:
             self._look_at = now
 
     def _unsay(self, number: int, row: CallRow) -> None:
+        """Have a call said anew, to any router."""
         self._free(row)
         row.router = None
-        assert number in self.calls
+        self._unsaid.setdefault(row.function.id, deque()).append(number)
 
     def _free(self, row: CallRow) -> None:
         router = self.routers.get(row.router) if row.router is not None else None
         if router is not None and router.life == row.life:
             router.out -= 1
-
-    def _bring_back(self, now: Instant) -> None:
-        """Have calls said that were refused for now."""
-        for at, number in self._later:
-            row = self.calls.get(number)
-            if at <= now and row is not None:
-                self._unsaid.setdefault(row.function.id, deque()).append(number)
-        self._later = [(at, number) for at, number in self._later if at > now]
 
     def _end(self, number: int) -> None:
         row = self.calls.pop(number)

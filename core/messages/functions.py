@@ -34,22 +34,28 @@ class CallFunction(Message, frozen=True, tag="call-function"):
     """Of the router, as it said: a call that may be begun once only is for no other life. Empty: not known yet."""
     tenant: TenantName
     caller: str
+    word: int
+    """Counts the messages of this type from the caller, from 1 on: one that comes after a later one, or twice, is ignored."""
     floor: int
     """Every call with a lower number has an answer."""
     function: FunctionSpec
     calls: tuple[Call, ...]
     answered: tuple[tuple[int, int], ...] = ()
     """Ranges above the floor, first and last, of calls that have an answer."""
+    since: Nanoseconds = Nanoseconds(0)
+    """How long ago the first of these calls was said to this life first."""
 
 
 class CallsRefused(Message, frozen=True, tag="calls-refused"):
-    """A router or a server takes these calls not: they are not begun there."""
+    """A router takes these calls not: they are not begun for any word up to the one that is told."""
 
     tenant: TenantName
     caller: str
     region: RegionName
     router: str
     numbers: tuple[int, ...]
+    word: int
+    """The newest word of the caller that the router has heard."""
     reason: Reason
     problems: tuple[str, ...] = ()
     again_in: Nanoseconds = Nanoseconds(0)
@@ -171,8 +177,8 @@ class ServerReport(Message, frozen=True, tag="server-report"):
     """Its place on the ring."""
     size: Amount
     """What functions of all tenants together may use here now."""
-    used: Amount
-    """By executors with calls of other routers than this one. Idle executors make room, and count for nothing."""
+    used: tuple[tuple[TenantName, Amount], ...]
+    """By executors with calls of other routers than this one, by tenant. Idle executors make room, and count for nothing."""
     lent: tuple[tuple[TenantName, Amount], ...] = ()
     """Parts of the size that one tenant alone may use; the rest is everybody's."""
     executors: tuple[Executors, ...] = ()

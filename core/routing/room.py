@@ -25,6 +25,14 @@ class Room:
         """Return whether it would if there were no other executor."""
         return self._common.plus(self._lent.get(tenant, NOTHING)).covers(need)
 
+    def used_of(self, tenant: TenantName) -> Amount:
+        """Return how much is used of all that a tenant may use."""
+        found = self._used.get(tenant, NOTHING)
+        for name, used in self._used.items():
+            if name != tenant:
+                found = found.plus(used.minus(self._lent.get(name, NOTHING)).largest(NOTHING))
+        return found
+
     def excess(self) -> Amount:
         """Return how much of each resource executors use beyond what there is."""
         return self._beyond(TenantName(""), NOTHING).minus(self._common).largest(NOTHING)

@@ -26,6 +26,7 @@ from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
 from scenarios.play.agent_settings import set_agents
+from scenarios.play.callers import Callers
 from scenarios.play.data_settings import state_data
 from scenarios.play.on_call import OnCall
 from scenarios.play.operators import Operators
@@ -62,6 +63,9 @@ class Run:
         self.binder = spec.variant.binder(spec.fleet)
         witness.watchers.append(self.binder.take)
         self.users = Users(world, world.user("client.user"), spec.name, self.binder)
+        self.callers = Callers(self.users)
+        self.calls = self.callers.kept
+        witness.watchers.append(self.calls.take)
         self.controllers = Controllers(spec.controllers, seed)
         self.on_call = OnCall(world)
         self._checks = [check for check in spec.checks if world.can_be_seen_through or not check.sees_through]
@@ -89,6 +93,7 @@ class Run:
     async def begin(self) -> None:
         """The plane comes up."""
         self._begun, self._clock = time.perf_counter(), self.world.now()
+        self.world.watch_calls(self.calls.begun)
         await self.world.start()
         await self.on_call.begin()
         for check in self._checks:
@@ -149,6 +154,7 @@ class Run:
         """End everything, however far it has come."""
         await self._end_misfortune()
         self.users.stop()
+        self.callers.close()
         self.on_call.stop()
         await self.controllers.close()
         await self.world.stop()
@@ -169,6 +175,7 @@ class Run:
                 name = f"fault/{fault.name}/{number}.{turn}"
                 self._faults.append(loop.create_task(self._happen(fault, stage), name=name))
         self.users.play(arrivals, "load")
+        self.callers.play(spec.workload, random.Random(f"calls/{self.seed}"))
         if not any(fault.is_misfortune for fault in spec.faults):
             self.quiet_from = self.world.facts_now()
         until = self.world.now() + spec.span
@@ -263,6 +270,7 @@ class Run:
         now = self.world.facts_now()
         outcome.figures |= {
             **witness.figures(now),
+            **self.calls.figures(),
             "clock_words": float(self.on_call.words),
             "pipelines_refused": float(len(self.users.refused_pipelines)),
         }

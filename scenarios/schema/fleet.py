@@ -18,7 +18,7 @@ from core.nouns.pool import SHARED_POOL
 from core.nouns.sharing import ROUND_SPAN, SharingSettings
 from core.rules.shared_pools import ROUND_SPAN_MAX, ROUND_SPAN_MIN
 from core.sharing.policies import POLICIES
-from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, emulated_region, plan_of_file
+from runtime.fleet_file import POOL, FleetFile, FunctionsSpec, Name, RegionSpec, emulated_region, plan_of_file
 from runtime.wiring import Plan, RegionPlan, Unit
 from scenarios.schema.agents import AgentsSpec
 from scenarios.schema.data import DataFleetSpec
@@ -101,6 +101,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Bytes of one GPU; 0: nobody knows."""
     island: Island = 0
     """GPUs joined by NVLink; 0: nobody knows."""
+    functions: FunctionsSpec | bool = False
+    """Whether each of the regions that are alike runs functions, and how."""
     planner: bool = False
     """Whether prices are solved for; it is said beside `regions` that are named, too."""
     shared: SharedSpec | None = None
@@ -286,6 +288,7 @@ def regions_of(fleet: FleetSpec) -> dict[str, RegionSpec]:
         pool=fleet.pool,
         gpu_memory=fleet.gpu_memory,
         island=fleet.island,
+        functions=fleet.functions,
     )
     return {f"r{number}": alike for number in range(fleet.regions)}
 

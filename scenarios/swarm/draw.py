@@ -36,6 +36,7 @@ from scenarios.schema.parts import parts_in
 from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.swarm.data import OF_COPIES, has_copies, with_copies
 from scenarios.swarm.dispatch import OF_DISPATCH, with_dispatch
+from scenarios.swarm.functions import has_functions, with_functions
 from scenarios.swarm.pipelines import has_pipelines, with_pipelines
 from scenarios.swarm.pools import OF_POOLS, has_pools, with_pools
 from scenarios.workload import Workload, gpus_of
@@ -119,6 +120,8 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     spec = with_copies(spec, dice) if has_copies(spec, dice) else spec
     dice = random.Random(f"swarm/{seed}/pipelines")
     spec = with_pipelines(spec, dice) if has_pipelines(dice) else spec
+    dice = random.Random(f"swarm/{seed}/functions")
+    spec = with_functions(spec, dice) if has_functions(dice) else spec
     dice = random.Random(f"swarm/{seed}/pools")
     spec = with_pools(spec, dice) if has_pools(spec, dice) else spec
     return with_dispatch(spec, random.Random(f"swarm/{seed}/dispatch"))

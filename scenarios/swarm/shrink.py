@@ -13,6 +13,7 @@ from runtime.fleet_file import RegionSpec
 from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
 from scenarios.schema.data import DataFleetSpec
 from scenarios.schema.fleet import regions_of
+from scenarios.workloads.functions import Functions
 
 Fails = Callable[[ScenarioSpec], bool]
 
@@ -54,6 +55,9 @@ def _smaller(spec: ScenarioSpec) -> Iterator[ScenarioSpec]:
                 *spec.workload[number + 1 :],
             )
             yield replace(spec, workload=loads)
+        if isinstance(workload, Functions) and workload.calls > 1:
+            fewer_calls = replace(workload, calls=workload.calls // 2)
+            yield replace(spec, workload=(*spec.workload[:number], fewer_calls, *spec.workload[number + 1 :]))
     regions = regions_of(spec.fleet)
     for name in regions:
         rest = {other: region for other, region in regions.items() if other != name}

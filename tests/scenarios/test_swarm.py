@@ -13,6 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.nouns.workload import Kind
+from core.routing import POLICIES
+from runtime.fleet_file import FunctionsSpec
 from scenarios.fault import Fault, LinkFault
 from scenarios.faults.crash import Crash
 from scenarios.faults.domain_loss import DomainLoss
@@ -30,6 +32,7 @@ from scenarios.swarm.pool import command_of, kind_of, play_seed, play_seeds, pla
 from scenarios.swarm.pools import OF_POOLS
 from scenarios.swarm.shrink import shrunk
 from scenarios.workload import Workload
+from scenarios.workloads.functions import Functions
 from scenarios.workloads.shared import Shared
 from tests.scenarios.runs import HOUSE
 
@@ -44,6 +47,7 @@ PINNED = {
     219: "the last job of a shared pool ended before its shares were recorded: the planner never asked its solver again",
     299: "a class of jobs had been on hold: the queue gave it equal parts in place of all others', and these in its place, for ever",
     469: "a job of a shared pool was picked where no node is wide enough for a task of it, and waited there for ever",
+    41: "the only service for functions moved, and calls that may be begun once stayed with the router that gave them back",
     2852: "messages were late for minutes, so every auction ended before its answers came, and was opened anew",
 }
 """Seeds that failed, and what they taught."""
@@ -106,6 +110,22 @@ def test_one_seed_in_ten_has_a_shared_pool() -> None:
     assert len({one.policy for one in settings}) > 3
     assert {True, False} == {spec.fleet.planner for spec in specs}
     assert {True, False} == {any(isinstance(one, RoundCrash) for one in spec.faults) for spec in specs}
+
+
+def test_one_seed_in_eight_runs_functions() -> None:
+    """By every policy, for one tenant and for all, with calls that may be begun once, and processes of functions that die."""
+    drawn = [draw_scenario(seed) for seed in range(1, 401)]
+    specs = [spec for spec in drawn if any(region.functions for region in regions_of(spec.fleet).values())]
+    assert 0.08 < len(specs) / len(drawn) < 0.16
+    loads = [load for spec in specs for load in spec.workload if isinstance(load, Functions)]
+    assert len(specs) == len(loads)
+    assert {True, False} == {load.for_all for load in loads} == {load.come_and_go for load in loads}
+    assert {True, False} == {load.once_share > 0 for load in loads} == {load.gpu_share > 0 for load in loads}
+    how = [region.functions for spec in specs for region in regions_of(spec.fleet).values()]
+    assert set(POLICIES) == {one.policy for one in how if isinstance(one, FunctionsSpec)}
+    faults = [fault for spec in specs for fault in spec.faults]
+    died = {fault.role for fault in faults if isinstance(fault, Crash)}
+    assert {"function_router", "function_server"} <= died
 
 
 def test_data_moves_in_a_quarter_of_all_seeds() -> None:

@@ -42,7 +42,7 @@ def is_run_well_formed(said: RunCalls) -> bool:
 
 def is_report_well_formed(said: ServerReport) -> bool:
     """Return whether a router can believe this report. A server sends no others, but bytes may be spoiled on the way."""
-    amounts = (said.size, said.used, *(amount for _, amount in said.lent))
+    amounts = (said.size, *(amount for _, amount in (*said.used, *said.lent)))
     numbers = (said.number, said.slot, said.taken, *(one.number for one in said.ended))
     counts: list[int] = []
     for amount in amounts:
@@ -69,6 +69,8 @@ def problems_of_call(said: CallFunction) -> tuple[str, ...]:
         found.append("calls: they are numbered from 1 on")
     if len({call.number for call in said.calls}) < len(said.calls):
         found.append("calls: two have one number")
+    if not (0 < said.word <= NUMBER_MAX and 0 <= said.since <= SPAN_MAX):
+        found.append("word, since: they are not between 0 and their ceilings")
     if not all(0 <= call.within <= SPAN_MAX for call in said.calls):
         found.append("within: it is not between 0 and a hundred years")
     sizes = [len(call.arguments) for call in said.calls]

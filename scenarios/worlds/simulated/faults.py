@@ -2,7 +2,10 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from bus.catalogue import subject_of
 from bus.errors import BusError
@@ -61,6 +64,8 @@ class SimulatedDeeds(Misfortune, ABC):
         self.seed = seed
         self.moments = Moments(loop, seed)
         self._bus_stops: Lasting[None] = Lasting(self._stop_or_start_bus)
+        self._dark: Counter[Unit] = Counter()
+        """Losses of power of workers' machines that last."""
 
     @abstractmethod
     def process(self, unit: Unit) -> SimulatedUnit:
@@ -123,8 +128,13 @@ class SimulatedDeeds(Misfortune, ABC):
         return lambda: self._revive(one)
 
     async def revive(self, unit: Unit) -> None:
-        """Once nobody else keeps it down."""
-        self._revive(self.process(unit))
+        """Once nobody else keeps it down; after a loss of power with all that is on its machine."""
+        if self._dark[unit]:
+            self._dark[unit] -= 1
+            for one in self._on_machine_of(unit):
+                self._revive(one)
+        else:
+            self._revive(self.process(unit))
 
     def _revive(self, one: SimulatedUnit) -> None:
         one.downs = max(0, one.downs - 1)
@@ -266,13 +276,20 @@ class SimulatedDeeds(Misfortune, ABC):
     async def power_off(self, worker: Unit) -> None:
         """With all that runs there, at once: others may lose theirs at the same instant."""
         self.kills += 1
-        one = self.process(worker)
-        one.downs += 1
-        one.lose_power()
+        self._dark[worker] += 1
+        for one in self._on_machine_of(worker):
+            one.downs += 1
+            one.lose_power()
 
     async def freeze(self, worker: Unit) -> object:
         """The worker with its tasks; each goes on once nobody else has frozen it, nor paused the worker."""
-        return self.process(worker).freeze()
+        ends = [one.freeze() for one in self._on_machine_of(worker)]
+
+        def thaw() -> None:
+            for end in ends:
+                end()
+
+        return thaw
 
     async def slow_tasks(self, worker: Unit, factor: float) -> object:
         """The slowest of several counts."""
@@ -303,6 +320,11 @@ class SimulatedDeeds(Misfortune, ABC):
         """Copies under way fail."""
         self.data.fill_disk(region)
         return lambda: self.data.free_disk(region)
+
+    def _on_machine_of(self, worker: Unit) -> list[SimulatedUnit]:
+        """The worker, and the function server beside it where there is one."""
+        server = replace(worker, role="function_server")
+        return [self.process(worker), *(one for one in self.all if one.unit == server)]
 
     def _nodes(self, worker: Unit) -> TroubledNodes:
         spool = self.process(worker).spool

@@ -226,8 +226,8 @@ class SimulatedUnit:
 
     def freeze(self) -> Callable[[], None]:
         """Its machine stands still, with its nodes. Returns what ends that; a process that died meanwhile is started then."""
-        assert self.spool is not None, self.unit
-        ends = (self.spool.freeze(), self.pause(), self._freezes.begin(None))
+        ends = [self.spool.freeze()] if self.spool is not None else []
+        ends += [self.pause(), self._freezes.begin(None)]
 
         def thaw() -> None:
             for end in ends:
@@ -237,9 +237,9 @@ class SimulatedUnit:
 
     def lose_power(self) -> None:
         """Its machine too, with all that runs on its nodes: one that stood still does not when it is back."""
-        assert self.spool is not None, self.unit
         self.kill()
-        self.spool.lose_power()
+        if self.spool is not None:
+            self.spool.lose_power()
         self._freezes.forget()
 
     def _stop_or_go_on(self) -> None:

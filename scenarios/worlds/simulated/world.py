@@ -36,7 +36,16 @@ from store.memory_disk import Fate
 
 START = Instant(1_767_225_600_000_000_000)
 """2026-01-01, so that instants look like instants."""
-QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard", "unit-status", "dispatch-told")
+QUIET_TAGS = (
+    "head-told",
+    "agent-present",
+    "worker-beat",
+    "beat-heard",
+    "unit-status",
+    "dispatch-told",
+    "router-here",
+    "server-report",
+)
 """What is said however little happens."""
 
 
@@ -204,6 +213,12 @@ class SimulatedWorld(SimulatedDeeds, World):
         """Every one of them."""
         for kind in kinds:
             self.network.overheard.setdefault(kind, []).append(overhear)
+
+    def watch_calls(self, begun: Callable[[bytes], None]) -> None:
+        """In every executor of every life."""
+        for unit in self.all:
+            if unit.executors is not None:
+                unit.executors.on_begun = begun
 
     def messages(self) -> int:
         """By their tags."""

@@ -92,6 +92,17 @@ def test_calls_that_end_while_the_store_is_told_are_in_the_next_count(start: Any
     assert (2, (0, 0, 0)) == (second.number, second.counts[0].cold)
 
 
+def test_call_that_is_said_again_after_its_end_is_counted_once(start: Any) -> None:
+    """The server gives the same answer, and runs nothing."""
+    router, server = a_told_router(start), a_server(start)
+    calls_run(router, server, 1)
+    call(router, calls(1))
+    carry_runs(router, server)
+    carry_reports(server, router)
+    (told,) = counts(router, seconds(61))
+    assert [(1, 1)] == [(one.done, one.again) for one in told.counts]
+
+
 def test_new_life_starts_from_the_counts(start: Any) -> None:
     """Its first estimate of a function is as if calls had come evenly in the minute before."""
     store = start(PlacementStore(EU))

@@ -3,8 +3,11 @@
 from typing import Any
 
 from components.function_router.component import FunctionRouter
+from core.messages.functions import RunCalls, ServerReport
+from core.nouns.quantities import Amount
 from tests.builders import EU
 from tests.components.support.functions import (
+    ML,
     ROUTERS,
     a_function,
     a_server,
@@ -17,6 +20,7 @@ from tests.components.support.functions import (
     given,
     started,
 )
+from tests.matching import said
 
 OTHER = a_function("other")
 
@@ -58,3 +62,14 @@ def test_call_that_has_waited_goes_to_an_executor_of_its_own_function(start: Any
     assert [3] == [run.call.number for run in sent.runs]
     decision = server.wake()
     assert ([1], []) == (list(given(decision)), started(decision))
+
+
+def test_routers_share_the_part_that_a_tenant_holds(start: Any) -> None:
+    """A core is used by a run of another router, of the three that are lent: the router sends two calls, and one waits."""
+    router = start(FunctionRouter(EU, "r0", ("r0", "r1")))
+    router.wake()
+    size, one_core = Amount(0, 3_000, 64 << 30), Amount(0, 1_000, 1 << 30)
+    router.hear(ServerReport(EU, "r0", "w0", "a life", 1, 0, size, ((ML, one_core),), ((ML, size),)))
+    call(router, calls(1, 2, 3))
+    (sent,) = said(router.wake(), RunCalls)
+    assert [1, 2] == [run.call.number for run in sent.runs]

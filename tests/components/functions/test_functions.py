@@ -344,6 +344,6 @@ def test_strangers_call_nothing(start: Any) -> None:
     router, _ = joined(start)
     from core.messages.functions import CallFunction
 
-    message = CallFunction(EU, "r0", router.state.life, ML, "c1", 1, a_function(), calls(1))
+    message = CallFunction(EU, "r0", router.state.life, ML, "c1", 1, 1, a_function(), calls(1))
     router.hear(message, tenant="vision")
     assert {} == router.state.callers

@@ -77,9 +77,8 @@ class Plane:
     def refuse(self, said_calls: CallFunction) -> None:
         """No server of the region could run them."""
         numbers = tuple(one.number for one in said_calls.calls)
-        refused = CallsRefused(
-            ML, "c1", said_calls.region, "r0", numbers, Reason.NO_FUNCTION_SERVER, (), seconds(2)
-        )
+        reason, word = Reason.NO_FUNCTION_SERVER, said_calls.word
+        refused = CallsRefused(ML, "c1", said_calls.region, "r0", numbers, word, reason, again_in=seconds(2))
         self.caller.hear(refused, self.now)
 
 

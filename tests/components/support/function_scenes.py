@@ -113,9 +113,7 @@ def _reports(router: Machine[Any]) -> Callable[..., object]:
         mine = router.state.life
         executors = (Executors(a_function().id, 1, 0, 0),)
         router.hear(
-            ServerReport(
-                EU, "r0", "w0", life, count, 0, size, NOTHING, (), executors, True, ended, mine, taken
-            )
+            ServerReport(EU, "r0", "w0", life, count, 0, size, (), (), executors, True, ended, mine, taken)
         )
 
     return report

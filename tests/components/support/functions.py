@@ -1,5 +1,6 @@
 """A router and a server of functions, joined by hand, and callers who call."""
 
+import itertools
 from typing import Any
 
 from components.function_router.component import FunctionRouter
@@ -12,6 +13,7 @@ from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionCode, Fun
 from core.nouns.ids import TenantName
 from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.quantities import Amount
+from core.nouns.workload import NEVER
 from tests.builders import EU
 from tests.components.support.machine import Machine
 from tests.matching import said
@@ -19,6 +21,8 @@ from tests.matching import said
 ML = TenantName("ml")
 CORE = Amount(0, 1_000, 1 << 30)
 ROUTERS = ("r0",)
+WORDS = itertools.count(1)
+"""Of all callers: each word is newer than all before."""
 
 
 def a_function(
@@ -57,10 +61,13 @@ def call(
     caller: str = "c1",
     floor: int = 1,
     life: str | None = None,
+    since: Nanoseconds = NEVER,
 ) -> Decision:
     """A caller calls."""
     life = router.state.life if life is None else life
-    message = CallFunction(EU, "r0", life, ML, caller, floor, function or a_function(), said_calls)
+    message = CallFunction(
+        EU, "r0", life, ML, caller, next(WORDS), floor, function or a_function(), said_calls, since=since
+    )
     return router.hear(message, tenant=ML)
 
 

@@ -134,19 +134,25 @@ class Plane:
     def refuse(self, said: CallFunction, reason: Reason) -> None:
         """The router takes the calls not, for now."""
         numbers = tuple(one.number for one in said.calls)
-        refused = CallsRefused(ML, "a", said.region, said.router, numbers, reason, (), Nanoseconds(SECOND))
+        again_in = Nanoseconds(SECOND)
+        refused = CallsRefused(
+            ML, "a", said.region, said.router, numbers, said.word, reason, again_in=again_in
+        )
         self.caller.hear(refused, self.now)
 
 
 @pytest.mark.parametrize("reason", [Reason.ROUTER_FULL, Reason.NO_FUNCTION_SERVER])
-def test_once_stays_with_its_router(reason: Reason) -> None:
-    """The refusal may be of an earlier word than the newest, which the router has taken: another region must not have the call."""
+def test_once_stays_with_its_router_until_the_newest_word_is_refused(reason: Reason) -> None:
+    """The router may have taken the call by a newer word than the one that it refused."""
     plane = Plane(is_once=True)
     (first,) = plane.say()
+    (again,) = plane.say(2.0)
+    plane.here(EU, US)
     plane.refuse(first, reason)
-    assert [] == plane.say(0.5)
-    (again,) = plane.say(1.0)
-    assert (first.region, first.router, first.life) == (again.region, again.router, again.life)
+    assert [] == plane.say(1.0)
+    plane.refuse(again, reason)
+    (elsewhere,) = plane.say()
+    assert first.region == again.region != elsewhere.region
 
 
 def test_late_refusal_of_a_call_that_is_asked_for() -> None:
