@@ -5,6 +5,7 @@ They remember what they were told, because what was told must stay true.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -42,6 +43,8 @@ AGAIN_SECONDS = 0.5
 """Before a request that nobody answered is made again, as any client does."""
 MOVE_ASKS_MAX = 20
 """Times that somebody asks whether a move is planned by now."""
+SERVES_LOOK_SECONDS = 30.0
+"""Between looks whether a service for functions is there still."""
 NO_ROOM_SECONDS = 1.0
 """The same, when the log had no room for it."""
 
@@ -137,8 +140,25 @@ class Users:
         if arrival.cancel_after is not None:
             self.begin(self._later(arrival.cancel_after, cancel()), f"{key}/cancel")
         if arrival.until_calls_end:
-            await self.calls_ended.wait()
-            await cancel()
+            self.begin(self._serve_until_calls_end(key, arrival.spec, workload), f"{key}/serve")
+
+    async def _serve_until_calls_end(self, key: str, spec: WorkloadSpec, workload: WorkloadId) -> None:
+        """Cancel a service once nobody waits for a call, and submit another one if somebody else ended it before."""
+        turn = 0
+        while not self.calls_ended.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SERVES_LOOK_SECONDS):
+                    await self.calls_ended.wait()
+            shown = await self.show(workload)
+            is_over = shown is None or Phase(shown.phase).is_terminal
+            if is_over and not self.calls_ended.is_set():
+                turn += 1
+                self.wanted += 1
+                again = await self.submit(f"{key}/{turn}", spec)
+                if again is None:
+                    return
+                workload = again
+        await self.cancel(workload)
 
     async def _later(self, span: Nanoseconds, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -90,7 +90,7 @@ class _Tally:
             row.spec.need.times(out),
             self.ready_for(function),
             self.room_for(function) > 0,
-            self.is_usable,
+            self.is_usable and self._room.ever_fits(tenant, row.spec.need),
         )
 
     def send(self, function: FunctionId, count: int) -> None:

@@ -28,7 +28,7 @@ class Candidate(Struct, frozen=True, gc=False):
     can_take: bool
     """Usable, and one call more fits within `size`."""
     is_usable: bool
-    """Its report is younger than `SERVER_STALE`, and it is not about to leave."""
+    """Its report is younger than `SERVER_STALE`, it is not about to leave, and without other executors there would be room for one."""
 
 
 class Load(Struct, frozen=True, gc=False):

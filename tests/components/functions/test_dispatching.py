@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from components.function_router.component import FunctionRouter
 from core.messages.functions import RunCalls, ServerReport
 from core.nouns.quantities import Amount
+from core.routing import POLICIES
 from tests.builders import EU
 from tests.components.support.functions import (
+    CORE,
     ML,
     ROUTERS,
     a_function,
@@ -20,7 +24,7 @@ from tests.components.support.functions import (
     given,
     started,
 )
-from tests.matching import said
+from tests.matching import said, said_once
 
 OTHER = a_function("other")
 
@@ -73,3 +77,15 @@ def test_routers_share_the_part_that_a_tenant_holds(start: Any) -> None:
     call(router, calls(1, 2, 3))
     (sent,) = said(router.wake(), RunCalls)
     assert [1, 2] == [run.call.number for run in sent.runs]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_call_is_never_sent_where_there_is_no_room_for_it_ever(start: Any, policy: str) -> None:
+    """Also by policies that send beyond the size of servers: the server would send the call back again and again."""
+    router, small = start(FunctionRouter(EU, "r0", ROUTERS, policy)), a_server(start, "w0", cores=1)
+    router.wake()
+    carry_reports(small, router)
+    call(router, calls(1), function=a_function("wide", need=CORE.times(2)))
+    assert [] == said(router.wake(), RunCalls)
+    call(router, calls(2))
+    assert [2] == [run.call.number for run in said_once(router.wake(), RunCalls).runs]

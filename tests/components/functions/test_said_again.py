@@ -1,4 +1,4 @@
-"""Words of callers that come late, twice, or after their caller was forgotten: no call that may be begun once is begun twice."""
+"""Words of callers that come late, twice, too often, or after their caller was forgotten."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from core.messages.executors import BookRead
 from core.messages.functions import CallFunction, CallsRefused
-from core.nouns.function_limits import CALLER_SILENCE_MAX
+from core.nouns.function_limits import CALLER_SILENCE_MAX, CALLS_AT_ONCE_MAX, CALLS_TAKEN_MAX
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.quantities import NOTHING
 from core.nouns.reasons import Reason
@@ -53,3 +53,14 @@ def test_caller_may_have_been_forgotten(start: Any, once: bool) -> None:
     again = call(router, calls(1, once=once), since=Nanoseconds(2 * CALLER_SILENCE_MAX))
     assert [Reason.OTHER_ROUTER] * once == [one.reason for one in said(again, CallsRefused)]
     assert once == (router.state.call((ML, "c1", 1)) is None)
+
+
+def test_caller_that_floods_is_refused_and_others_are_not(start: Any) -> None:
+    """It may have so many calls without an answer at a router; the rest is to be said again later."""
+    router = a_router(start)
+    for first in range(1, CALLS_TAKEN_MAX + 1, CALLS_AT_ONCE_MAX):
+        assert [] == said(call(router, calls(*range(first, first + CALLS_AT_ONCE_MAX))), CallsRefused)
+    refused = said_once(call(router, calls(CALLS_TAKEN_MAX + 1)), CallsRefused)
+    assert (Reason.ROUTER_FULL, (CALLS_TAKEN_MAX + 1,)) == (refused.reason, refused.numbers)
+    assert refused.again_in > 0
+    assert [] == said(call(router, calls(1), caller="another"), CallsRefused)
