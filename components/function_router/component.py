@@ -415,7 +415,7 @@ class FunctionRouter:
 def _run(state: RouterState, key: CallKey, number: int) -> Run:
     call = state.call(key)
     assert call is not None, key
-    return Run(number, key[1], key[0], call.call)
+    return Run(number, key[1], key[0], call.call, call.is_again)
 
 
 def _is_too_late(call: CallRow | None, now: Instant) -> bool:

@@ -144,7 +144,7 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
         case CallsSentAgain(server, caller, calls):
             for said in calls:
                 call = state.callers[caller].calls[said.number]
-                call.call, call.is_over = said, False
+                call.call, call.is_over, call.is_again = said, False, True
                 state.callers[caller].over.pop(said.number, None)
                 state.hold(call)
                 state.functions[call.function].counts.again += 1

@@ -41,6 +41,8 @@ class CallRow(Struct):
     arrived_at: Instant = Instant(0)
     looks_before: int = 0
     """How often waiting calls had been looked at when this one began to wait."""
+    is_again: bool = False
+    """Its end was told, and its caller said it again: it has begun before."""
     is_over: bool = False
     """The server has told the end: the call was answered, and the arguments are kept no more."""
 
