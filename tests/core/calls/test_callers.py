@@ -1,6 +1,7 @@
 """A call ends once for its caller, whatever becomes of routers, servers, executors and messages."""
 
 import random
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import pytest
@@ -32,6 +33,11 @@ QUIET_SECONDS = 150.0
 """Within which all calls end once there are no faults any more: a server is taken for gone, a call is said again, servers are asked."""
 HELD_MAX = 6
 """Calls that a router holds here, so that routers are full at times."""
+FORGETFUL = {
+    "function_server.state.ANSWERS_KEPT_SPAN": seconds(4),
+    "function_router.component.CALLER_SILENCE_MAX": seconds(20),
+    "function_router.component.FORGETS_FROM": seconds(10),
+}
 SORTS = ("dies", "dies", "is cut off", "loses an executor", "shrinks", "has nothing")
 
 
@@ -63,8 +69,13 @@ def drawn(seed: int, *, with_times: bool = False) -> World:
 
 
 def played(world: World) -> list[Made]:
-    """All calls, long after the last misfortune."""
-    with patch("components.function_router.component.CALLS_HELD_MAX", HELD_MAX):
+    """All calls, long after the last misfortune. Routers and servers of every other world are as forgetful as these few calls allow."""
+    limits = {"function_router.component.CALLS_HELD_MAX": HELD_MAX}
+    if world.seed % 2:
+        limits |= FORGETFUL
+    with ExitStack() as stack:
+        for name, limit in limits.items():
+            stack.enter_context(patch(f"components.{name}", limit))
         world.run(FAULTS_SECONDS)
         world.run(QUIET_SECONDS)
     return list(world.made.values())

@@ -225,6 +225,7 @@ class World:
     """All of it."""
 
     def __init__(self, seed: int, wanted: list[Wanted], faults: list[Fault], faults_until: float) -> None:
+        self.seed = seed
         self.now: Instant = START
         self.made: dict[bytes, Made] = {}
         self.faults_until = after(START, seconds(faults_until))
