@@ -88,7 +88,9 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """It is submitted only once the first job runs again, after the drain or the requeue that this scenario names."""
     pushes_out_after_seconds: NotNegative = 0.0
     """It is submitted only once the first job has run for so long in its newest attempt and has a checkpoint of that, and after it
-    has left a drain, if it is to: to push that one out. 0: as `after_seconds` says."""
+    has left a drain, if it is to, and programs with `calls` have ended: to push that one out. 0: as `after_seconds` says."""
+    calls: str = ""
+    """Of a service for functions: a program that calls them once it runs, as a user of its tenant, and after which it is cancelled."""
 
 
 class CalmSpec(Struct, frozen=True, forbid_unknown_fields=True):

@@ -42,7 +42,7 @@ class CallRow(Struct):
     looks_before: int = 0
     """How often waiting calls had been looked at when this one began to wait."""
     is_again: bool = False
-    """Its end was told, and its caller said it again: it has begun before."""
+    """The end was told, and the caller said the call again: the call has begun before."""
     is_over: bool = False
     """The server has told the end: the call was answered, and the arguments are kept no more."""
 
@@ -57,7 +57,7 @@ class CallerRow(Struct):
 
     heard_at: Instant
     word: int = 0
-    """The newest that was heard."""
+    """The newest word that was heard."""
     answered: Numbers = field(default_factory=Numbers)
     """Calls that have an answer, as the caller said."""
     out: int = 0

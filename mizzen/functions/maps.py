@@ -6,6 +6,7 @@ thousands. Whoever stops taking values early, by `break`, an exception or Ctrl-C
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any  # Any: arguments and values are of every type.
@@ -25,6 +26,8 @@ AHEAD_BYTES_MAX = 64 * 1024 * 1024
 """Of their arguments and values together, as far as values can be foreseen."""
 PULLED_AT_ONCE = 2
 """Inputs pulled for each value that is there to be taken: one in its place, and one by which the map comes further ahead."""
+SLOW_INPUT_SECONDS = 0.001
+"""Inputs that take so long to come are pulled only while no value is there: each value would wait for them, and fall further behind."""
 
 
 class MapKind(Struct, frozen=True):
@@ -73,6 +76,7 @@ class Map:
         self._ahead = Ahead()
         self._given = 0
         self._taken = 0
+        self._are_inputs_slow = False
         self.is_whole = False
         """Whether the last input was pulled."""
 
@@ -87,12 +91,13 @@ class Map:
 
     def wants_input(self, pulled: int) -> bool:
         """Return whether to pull one input more, after so many since the last value was taken."""
-        is_early = pulled < PULLED_AT_ONCE or not self.has_value()
+        is_early = (pulled < PULLED_AT_ONCE and not self._are_inputs_slow) or not self.has_value()
         return not self.is_whole and is_early and self._ahead.has_room()
 
-    def give(self, argument: Any) -> None:
-        """Call the function with this argument. Arguments that cannot be sent fail in their place."""
+    def give(self, argument: Any, waited: float) -> None:
+        """Call the function with this argument, for which the map waited so many seconds. Arguments that cannot be sent fail in their place."""
         place, ahead = self._given, self._ahead
+        self._are_inputs_slow = waited >= SLOW_INPUT_SECONDS
         self._given += 1
         ahead.count += 1
         try:
@@ -154,12 +159,13 @@ def mapped(one: Map, arrivals: "Arrivals", inputs: Iterable[Any]) -> Iterator[An
             one.end(arrivals.now())
             pulled = 0
             while one.wants_input(pulled):
+                begun = time.monotonic()
                 try:
                     argument = next(rest)
                 except StopIteration:
                     one.is_whole = True
                     break
-                one.give(argument)
+                one.give(argument, time.monotonic() - begun)
                 one.end(arrivals.now())
                 pulled += 1
             if one.has_value():
@@ -182,12 +188,13 @@ async def mapped_on_loop(
             one.end(arrivals.now())
             pulled = 0
             while one.wants_input(pulled):
+                begun = time.monotonic()
                 try:
                     argument = await anext(rest)
                 except StopAsyncIteration:
                     one.is_whole = True
                     break
-                one.give(argument)
+                one.give(argument, time.monotonic() - begun)
                 one.end(arrivals.now())
                 pulled += 1
             if one.has_value():

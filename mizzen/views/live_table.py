@@ -73,6 +73,9 @@ def line_of(look: Look) -> str:
     for gang in trained:
         of = f" of {_name_of(gang)}" if len(trained) > 1 else ""
         text += f", loss {gang.curve[-1].loss:.3f} at step {gang.curve[-1].step}{of}"
+    for made in look.calls:
+        if made.told.calls:
+            text += f", {made.told.ended} of {made.told.calls} calls ended"
     return text
 
 

@@ -30,6 +30,7 @@ from core.nouns.placement import numbers_in
 from core.nouns.workload import Phase, WorkloadSpec
 from runtime.wiring import Plan
 from scenarios.accounting.witness import Witness
+from scenarios.play.live_functions import CallsMade, make_calls
 from scenarios.play.live_gangs import GangLook, GangReader
 from scenarios.play.operators import Operators
 from scenarios.play.run import Run
@@ -80,6 +81,8 @@ class Look(Struct):
     kills: list[str] = []
     gangs: list[GangLook] = []
     """The jobs that the scenario names, in its order."""
+    calls: list[CallsMade] = []
+    """By programs that call functions, in the same order."""
 
 
 class TenantsAt(Struct, frozen=True):
@@ -116,7 +119,11 @@ class LiveRun:
         self.pipelines = pipelines
         self.plan: Plan = spec.plan
         self.witness = Witness(self.plan)
-        self.look = Look(total=_totals(self.plan), gangs=[GangLook(job.spec.name) for job in jobs])
+        self._calls = {
+            f"job-{number}": CallsMade(job.when.calls) for number, job in enumerate(jobs) if job.when.calls
+        }
+        gangs = [GangLook(job.spec.name) for job in jobs]
+        self.look = Look(total=_totals(self.plan), gangs=gangs, calls=[*self._calls.values()])
         self.world = ProcessesWorld(self.plan, seed, directory, self.witness, self.look.kills.append)
         self.run = Run(spec, seed, self.world, self.witness)
         self.users = self.run.users
@@ -180,12 +187,17 @@ class LiveRun:
             await self._until_first_ran(0.0)
         if job.when.pushes_out_after_seconds:
             await self._until_first_may_go(job.when.pushes_out_after_seconds)
+            await self._until_calls_are_over()
             self.look.kills.append(f"{spec.name} submitted, at a higher priority")
         if job.when.controller:
             spec = replace(spec, tenant=CONTROLLED, control=ControlSpec(job.when.controller))
+        if job.when.calls:
+            spec = replace(spec, tenant=CONTROLLED)
         workload = await users.submit(key, spec)
         if workload is None:
             return
+        if job.when.calls:
+            await self._call_functions(self._calls[key], workload)
         if job.when.requeue_after_seconds:
             row = await self._until_it_ran(workload, job.when.requeue_after_seconds)
             await users.insist(RequeueWorkload(workload, row.epoch))
@@ -193,6 +205,27 @@ class LiveRun:
         if job.when.drain_after_seconds:
             row = await self._until_it_ran(workload, job.when.drain_after_seconds)
             await self._drain(spec.name, row)
+
+    async def _call_functions(self, made: CallsMade, service: WorkloadId) -> None:
+        """Run a program that calls functions while a service runs, and cancel that."""
+        made.workload = service
+        await self._until_in(service, Phase.RUNNING)
+        await make_calls(made, CONTROLLED, self.world.directory, self.look.kills)
+        await self.users.cancel(service)
+        await self._until_in(service, Phase.CANCELLED)
+        made.is_over = True
+
+    async def _until_in(self, workload: WorkloadId, phase: Phase) -> None:
+        """It is in a phase, or has ended."""
+        while True:
+            shown = await self.users.show(workload)
+            if shown is None or shown.phase == phase or Phase(shown.phase).is_terminal:
+                return
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _until_calls_are_over(self) -> None:
+        while not all(made.is_over for made in self._calls.values()):
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _until_first_may_go(self, seconds_: float) -> None:
         """The first job has run for so long, and has saved something in this attempt."""

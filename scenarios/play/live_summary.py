@@ -14,6 +14,7 @@ from scenarios.accounting.claims import RegionClaims, claims_in, lines_of_claims
 from scenarios.accounting.preemption import Negotiated, lines_of_negotiated, negotiated_in
 from scenarios.play.live import LiveRun, TenantsAt
 from scenarios.play.live_data import DataRead, data_read, lines_of_data
+from scenarios.play.live_functions import CallsMade, lines_of_calls
 from scenarios.play.live_pipelines import PipelineRan, lines_of_pipelines, pipelines_ran
 from scenarios.play.live_turns import TurnsOf, turns_of
 from scenarios.schema.expectations import Met
@@ -71,6 +72,8 @@ class Summary(Struct, frozen=True):
     """Datasets that the jobs named."""
     pipelines: list[PipelineRan] = []
     """Job files with stages."""
+    calls: list[CallsMade] = []
+    """By programs that call functions."""
 
     @property
     def is_good(self) -> bool:
@@ -101,6 +104,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         *_not_in_turn(run, turns),
         *_not_in_time(run, pipelines),
         *(f"{row.dataset} of {row.name} ({row.workload}): {row.problem}" for row in data if row.problem),
+        *(f"calls of `{made.program}`: {made.problem}" for made in run.look.calls if made.problem),
     ]
     online = run.audit.count if run.audit is not None else 0
     if online > len(outcome.violations):
@@ -130,6 +134,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         claims=claims_in(directory, witness.logs),
         data=data,
         pipelines=pipelines,
+        calls=run.look.calls,
     )
 
 
@@ -139,7 +144,8 @@ def _missing(run: LiveRun, gang: Gang | None) -> list[str]:
     for number, job in enumerate(run.jobs):
         workload = run.users.accepted.get(f"job-{number}")
         phase = run.witness.ended.get(workload) if workload is not None else None
-        if phase is not None and phase != Phase.COMPLETED:
+        end = Phase.CANCELLED if job.when.calls else Phase.COMPLETED
+        if phase is not None and phase != end:
             problems.append(f"{job.spec.name} ({workload}) ended {phase}")
     if run.jobs and gang is None:
         problems.append(f"{run.jobs[0].spec.name} told no loss")
@@ -263,6 +269,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         *((f"{one.name} ({one.workload})", _turned(one)) for one in summary.turns),
         *lines_of_data(summary.data),
         *lines_of_pipelines(summary.pipelines),
+        *lines_of_calls(summary.calls),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         *lines_of_claims(summary.claims),

@@ -89,6 +89,23 @@ def test_inputs_are_pulled_as_values_are_taken(plane: FunctionsPlane) -> None:
     assert nothing_is_out()
 
 
+@pytest.mark.parametrize("as_completed", [False, True])
+def test_slow_inputs_hold_no_value_back(plane: FunctionsPlane, *, as_completed: bool) -> None:
+    """A value that is there is taken before an input for which one has to wait: values do not fall behind more and more."""
+    one, pulled, pause = on_executors(called.double, name="slow_inputs"), 0, threading.Event()
+    one.call(0)
+
+    def inputs() -> Iterator[int]:
+        nonlocal pulled
+        for number in range(150):
+            pause.wait(0.01)
+            pulled += 1
+            yield number
+
+    behind = [pulled - taken for taken, _ in enumerate(one.map(inputs(), as_completed=as_completed), 1)]
+    assert min(behind[60:75]) < 15, behind
+
+
 def test_failure_is_raised_in_its_place(plane: FunctionsPlane) -> None:
     """And ends the map: the calls behind it are dropped."""
     values = on_executors(called.no_thirteen).map(range(1000))
