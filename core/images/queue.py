@@ -305,7 +305,7 @@ class Workloads(Section):
             row.saved_region, row.saved_at = event.region, fact.at
         row.tasks_failed += event.cause == EndCause.TASK_FAILED
         row.starts_failed += event.cause == EndCause.START_FAILED
-        if row.beside and event.cause is not EndCause.ROUND_OVER:
+        if row.beside and (event.cause is not EndCause.ROUND_OVER or event.phase.is_terminal):
             self._part(event.workload)
             row.pick = None
         if event.phase.is_terminal:

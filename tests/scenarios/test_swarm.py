@@ -48,6 +48,9 @@ PINNED = {
     299: "a class of jobs had been on hold: the queue gave it equal parts in place of all others', and these in its place, for ever",
     469: "a job of a shared pool was picked where no node is wide enough for a task of it, and waited there for ever",
     41: "the only service for functions moved, and calls that may be begun once stayed with the router that gave them back",
+    108: "a run that was sent again and lost was repeated as a new one, and a server that had forgotten the call began it twice",
+    263: "a policy that sends beyond sizes sent calls thousands of times a second to a server without any capacity",
+    539: "a job of a shared pool waited for ever beside one that was cancelled while it changed its GPU",
     2852: "messages were late for minutes, so every auction ended before its answers came, and was opened anew",
 }
 """Seeds that failed, and what they taught."""

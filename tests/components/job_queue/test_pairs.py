@@ -5,7 +5,7 @@ from typing import Any
 from core.events.region import AttemptEnded, CheckpointCommitted
 from core.events.sharing import RoundBegun, SpeedMeasured
 from core.messages.broker import ExecuteAward, SolicitBid
-from core.messages.queue import Bid
+from core.messages.queue import Bid, CancelWorkload
 from core.nouns.ids import GLOBAL_LOG, AgentName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.placement import View
@@ -115,6 +115,21 @@ def test_guest_waits_for_the_next_attempt_of_a_host_that_changes_its_gpu(start: 
     assert {W1} == {one.workload for one in said(decision, SolicitBid)}
     starts(queue, decision, W1, epoch=2)
     assert [W2] == list(queue.state.auctions.open)
+
+
+def test_guest_has_the_gpu_alone_when_its_host_is_cancelled_while_it_changes_its_gpu(start: Start) -> None:
+    """The host's attempt ends because its round is over, and no other follows."""
+    queue = a_queue_of_pairs(start, "ab", gpus=2)
+    number = queue.state.image.sharing.number + 1
+    queue.fact(
+        GLOBAL_LOG,
+        RoundBegun(number, (ShareColumn(US, "V100"),), {W1: 0, W2: 0}, (W1, W2), GRACE, (), {W2: W1}),
+    )
+    queue.hear(CancelWorkload(W1))
+    queue.fact(US_LOG, AttemptEnded(*attempt(W1), EndCause.ROUND_OVER))
+    queue.fact(US_LOG, AttemptEnded(*attempt(W2), EndCause.ROUND_OVER))
+    assert {W2} == asked(queue, queue.wake())
+    assert not queue.state.image.workloads.rows[W2].is_guest
 
 
 def test_time_beside_another_is_received_there(start: Start) -> None:
