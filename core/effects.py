@@ -159,7 +159,7 @@ class GiveCalls(Effect, frozen=True):
 
 
 class EndExecutor(Effect, frozen=True):
-    """End an executor at once; calls that it has are lost, and not told. Comes back as `ExecutorChanged`."""
+    """End an executor at once. Comes back as `ExecutorChanged`: of its calls of which no end was told before, the first may have begun."""
 
     executor: int
 

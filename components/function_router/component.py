@@ -19,6 +19,7 @@ from components.function_router.notes import (
     CountKept,
     CountTold,
     Dispatched,
+    FunctionsForgotten,
     HereSaid,
     HereWanted,
     MembersChanged,
@@ -29,8 +30,16 @@ from components.function_router.notes import (
     fold,
 )
 from components.function_router.shown import load_of, shown_functions, warm_functions
-from components.function_router.state import CallerKey, CallerRow, CallKey, CallRow, RouterState, ServerRow
+from components.function_router.state import (
+    CallerKey,
+    CallKey,
+    CallRow,
+    RouterState,
+    ServerRow,
+)
+from components.function_router.taking import has_room_for_caller, sorted_calls, within_ceilings
 from components.replies import answered
+from core.calls.lives import is_older
 from core.component import NOTHING, Decision, Follow, Images
 from core.fact import Fact, Note
 from core.messages.base import Envelope, Message, Woken
@@ -52,10 +61,9 @@ from core.nouns.function_limits import (
     CALL_BATCH_BYTES,
     CALLER_SILENCE_MAX,
     CALLS_AT_ONCE_MAX,
-    CALLS_HELD_BYTES_MAX,
-    CALLS_HELD_MAX,
-    CALLS_TAKEN_MAX,
+    CALLS_KNOWN_MAX,
     FUNCTIONS_COUNTED_MAX,
+    KEEP_ALIVE_MAX,
     NO_SERVER_AGAIN,
     RUN_AGAIN,
     SERVER_GONE,
@@ -72,9 +80,6 @@ HERE_AT_MOST_EVERY = Nanoseconds(100 * MILLISECOND)
 """However many callers ask for it."""
 FULL_SPAN = seconds(1)
 """After which calls are said again that a full router did not take."""
-
-FORGETS_FROM = Nanoseconds(CALLER_SILENCE_MAX // 2)
-"""A caller that says a call for so long may be forgotten already, also by words that were long on their way."""
 
 
 class FunctionRouter:
@@ -146,70 +151,36 @@ class FunctionRouter:
         caller = state.callers.get((said.tenant, said.caller))
         if caller is not None and said.word <= caller.word:
             return NOTHING
-        known = caller.calls if caller is not None else {}
-        new: list[Call] = []
-        lost: list[Call] = []
-        late: list[Call] = []
-        again: list[tuple[str, Call]] = []
-        for call in said.calls:
-            row = known.get(call.number)
-            if call.number < said.floor or (caller is not None and call.number in caller.answered):
-                continue
-            if row is None:
-                (late if call.is_once and self._may_be_forgotten(state, said, caller) else new).append(call)
-            elif row.is_over:
-                server = state.servers.get(row.server)
-                if server is not None and server.life == row.server_life:
-                    again.append((row.server, call))
-                else:
-                    (lost if call.is_once else new).append(call)
+        found = sorted_calls(state, said, caller, at)
         homeless: list[Call] = []
-        if new and not could_run(state, said.function, at):
-            new, homeless = homeless, new
-        taken, refused = self._within_ceilings(state, new, caller.out if caller is not None else 0)
-        notes: list[Note] = [
-            CallsHeard(
-                (said.tenant, said.caller),
-                said.word,
-                said.floor,
-                said.answered,
-                said.function,
-                tuple(taken),
-            )
-        ]
+        if found.new and not could_run(state, said.function, at):
+            found.new, homeless = homeless, found.new
+        taken, refused = within_ceilings(state, said.tenant, found.new, caller)
+        notes: list[Note] = []
+        if caller is not None or has_room_for_caller(state, said.tenant):
+            answered_too = caller is None or caller.answered.gaps < CALLS_KNOWN_MAX
+            ranges = said.answered if answered_too else ()
+            key = (said.tenant, said.caller)
+            notes.append(CallsHeard(key, said.word, said.floor, ranges, said.function, tuple(taken)))
         messages: list[Message] = []
         for server, group in groupby(
-            sorted(again, key=lambda one: (one[0], one[1].number)), key=lambda one: one[0]
+            sorted(found.again, key=lambda one: (one[0], one[1].number)), key=lambda one: one[0]
         ):
             calls = tuple(call for _, call in group)
             notes.append(CallsSentAgain(server, (said.tenant, said.caller), calls))
             messages += self._runs(state, server, said, calls)
         for left_out, reason, span in (
             (refused, Reason.ROUTER_FULL, FULL_SPAN),
-            (late, Reason.OTHER_ROUTER, FULL_SPAN),
+            (found.late, Reason.OTHER_ROUTER, FULL_SPAN),
             (homeless, Reason.NO_FUNCTION_SERVER, NO_SERVER_AGAIN),
         ):
             if left_out:
                 numbers = tuple(call.number for call in left_out)
                 messages.append(self._refused(said, numbers, reason, (), span))
-        if lost:
-            answers = tuple(_lost(call.number) for call in lost)
+        if found.lost:
+            answers = tuple(_lost(call.number) for call in found.lost)
             messages.append(CallsAnswered(said.tenant, said.caller, self.region, "", answers))
         return Decision(tuple(notes), tuple(messages))
-
-    def _may_be_forgotten(self, state: RouterState, said: CallFunction, caller: CallerRow | None) -> bool:
-        """Return whether calls that are not known may have come before: to an earlier life, or before their caller was forgotten."""
-        return said.life != state.life or (caller is None and said.since >= FORGETS_FROM)
-
-    def _within_ceilings(
-        self, state: RouterState, new: list[Call], out: int
-    ) -> tuple[list[Call], list[Call]]:
-        """Return the calls that are taken, and those for which there is no room."""
-        room = min(CALLS_TAKEN_MAX - out, CALLS_HELD_MAX - state.held)
-        size = sum(len(call.arguments) for call in new)
-        if state.held_bytes + size > CALLS_HELD_BYTES_MAX:
-            return [], new
-        return new[: max(0, room)], new[max(0, room) :]
 
     def _runs(
         self, state: RouterState, server: str, said: CallFunction, calls: tuple[Call, ...]
@@ -237,6 +208,8 @@ class FunctionRouter:
 
     def _report(self, state: RouterState, report: ServerReport) -> Decision:
         known = state.servers.get(report.server)
+        if known is not None and is_older(report.life, known.life):
+            return NOTHING
         notes: list[Note] = []
         messages: list[Message] = []
         if known is not None and known.life != report.life:
@@ -332,7 +305,9 @@ class FunctionRouter:
     def _message(
         self, row: ServerRow, server: str, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
     ) -> RunCalls:
-        return RunCalls(self.region, server, row.life, self.router, life, row.floor, spec, runs)
+        return RunCalls(
+            self.region, server, row.life, self.router, life, row.floor, spec, runs, row.heard_whole
+        )
 
     def _tick(self, state: RouterState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
         """Look for silence, and for calls that are wanted no more."""
@@ -348,16 +323,22 @@ class FunctionRouter:
             notes.append(CallersForgotten(gone))
         homeless = [one for one in state.waits if not could_run(state, state.functions[one].spec, now)]
         self._give_back(state, homeless, gone, notes, messages)
-        over = [
-            key
+        waiting = (
+            state.call(key)
             for function in state.waits
             if function not in homeless
             for _, key in state.functions[function].waiting
-            if key[:2] not in gone and _is_too_late(state.call(key), now)
-        ]
+            if key[:2] not in gone
+        )
+        over = [call for call in waiting if call is not None and 0 < call.ends_by <= now]
         if over:
-            notes.append(CallsOver(refused=tuple(over)))
-            messages += self._answers((key, _too_late(key[2])) for key in over)
+            lost = tuple(call.key for call in over if call.may_have_begun)
+            refused = tuple(call.key for call in over if not call.may_have_begun)
+            notes.append(CallsOver(lost, refused))
+            messages += self._answers((call.key, _too_late(call)) for call in over)
+        idle = _idle_functions(state, now)
+        if idle:
+            notes.append(FunctionsForgotten(idle))
 
     def _give_back(
         self,
@@ -406,7 +387,8 @@ class FunctionRouter:
             spec = state.functions[function].spec
             messages += self._messages(row, server, state.life, spec, tuple(runs))
         numbers = tuple(run.number for runs in by_function.values() for run in runs)
-        if numbers or unwanted or row.floor != row.floor_told:
+        is_news = row.floor != row.floor_told or row.heard_whole != row.heard_told
+        if numbers or unwanted or is_news:
             if not numbers:
                 messages.append(self._message(row, server, state.life, None, ()))
             notes.append(RunsRepeated(server, numbers, tuple(unwanted), row.floor))
@@ -418,17 +400,29 @@ def _run(state: RouterState, key: CallKey, number: int) -> Run:
     return Run(number, key[1], key[0], call.call, call.is_again)
 
 
-def _is_too_late(call: CallRow | None, now: Instant) -> bool:
-    return call is not None and 0 < call.ends_by <= now
-
-
 def _lost(number: int) -> CallAnswer:
     return CallAnswer(
         number, CallOutcome.LOST, problem="the server that had it is gone, and it may not be begun twice"
     )
 
 
-def _too_late(number: int) -> CallAnswer:
-    return CallAnswer(
-        number, CallOutcome.REFUSED, problem="it was not begun within the time that its caller had for it"
+def _too_late(call: CallRow) -> CallAnswer:
+    number = call.key[2]
+    if call.may_have_begun:
+        text = "the server that had it is gone, and there is no time to begin it anew"
+        return CallAnswer(number, CallOutcome.LOST, problem=text)
+    text = "it was not begun within the time that its caller had for it"
+    return CallAnswer(number, CallOutcome.REFUSED, problem=text)
+
+
+def _idle_functions(state: RouterState, now: Instant) -> tuple[FunctionId, ...]:
+    """Return the functions that were not called for long, of which no call waits or runs, and with nothing to count."""
+    running = {function for row in state.servers.values() for function in row.out}
+    return tuple(
+        function
+        for function, row in state.functions.items()
+        if after(row.called_at, KEEP_ALIVE_MAX) <= now
+        and not row.waiting
+        and function not in running
+        and row.counts.is_empty
     )

@@ -106,6 +106,12 @@ class CallersForgotten(Note, frozen=True):
     callers: tuple[CallerKey, ...]
 
 
+class FunctionsForgotten(Note, frozen=True):
+    """Functions were not called for long."""
+
+    functions: tuple[FunctionId, ...]
+
+
 class CountTold(Note, frozen=True):
     """The store was told counts, or asked for loads, once more or for the first time."""
 
@@ -143,12 +149,7 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
                 _send(state, server, call, now)
         case CallsSentAgain(server, caller, calls):
             for said in calls:
-                call = state.callers[caller].calls[said.number]
-                call.call, call.is_over, call.is_again = said, False, True
-                state.callers[caller].over.pop(said.number, None)
-                state.hold(call)
-                state.functions[call.function].counts.again += 1
-                _send(state, server, call, now)
+                _send_again(state, server, caller, said, now)
         case CallsOver(lost, refused):
             _end_calls(state, lost, refused)
         case CallsGivenBack(caller, numbers):
@@ -166,7 +167,7 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
             _lose(state, server, now)
         case RunsRepeated(server, numbers, unwanted, floor):
             row = state.servers[server]
-            row.floor_told = floor
+            row.floor_told, row.heard_told = floor, row.heard_whole
             for number in numbers:
                 row.unconfirmed[number] = now
             for number in unwanted:
@@ -174,6 +175,9 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
         case CallersForgotten(callers):
             for caller in callers:
                 _forget(state, caller)
+        case FunctionsForgotten(functions):
+            for function in functions:
+                del state.functions[function]
         case CountTold(message):
             _tell_counts(state, message, now)
         case CountKept(estimates):
@@ -196,6 +200,8 @@ def _end_calls(state: RouterState, lost: tuple[CallKey, ...], refused: tuple[Cal
         _count(state, key).lost += 1
         call = state.call(key)
         assert call is not None, key
+        if not call.server:
+            state.wait_no_more(call)
         _finish(state, call)
     for key in refused:
         _count(state, key).refused += 1
@@ -214,7 +220,7 @@ def _tick(state: RouterState, now: Instant) -> None:
 
 
 def _hear(state: RouterState, note: CallsHeard, now: Instant) -> None:
-    caller = state.callers.setdefault(note.caller, CallerRow(now))
+    caller = state.callers.setdefault(note.caller, CallerRow(now, now))
     caller.heard_at, caller.word = now, note.word
     caller.answered.take_up_to(note.floor - 1)
     caller.answered.add_ranges(note.answered)
@@ -308,12 +314,24 @@ def _count(state: RouterState, key: CallKey) -> Counts:
 def _send(state: RouterState, server: str, call: CallRow, now: Instant) -> None:
     row = state.servers[server]
     row.sent += 1
+    row.heard_told = row.heard_whole
     row.runs[row.sent] = call.key, call.function
     row.unconfirmed[row.sent] = now
     row.out[call.function] = row.out.get(call.function, 0) + 1
     call.server, call.server_life, call.number = server, row.life, row.sent
     counts = state.functions[call.function].counts
     counts.waited = Nanoseconds(counts.waited + now - call.arrived_at)
+    call.arrived_at = now
+
+
+def _send_again(state: RouterState, server: str, caller: CallerKey, said: Call, now: Instant) -> None:
+    """Fold that a call is sent again of which the end was told."""
+    call = state.callers[caller].calls[said.number]
+    call.call, call.is_over, call.is_again = said, False, True
+    state.callers[caller].over.pop(said.number, None)
+    state.hold(call)
+    state.functions[call.function].counts.again += 1
+    _send(state, server, call, now)
 
 
 def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
@@ -335,6 +353,8 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
             del row.unconfirmed[number]
         for ended in report.ended:
             _end_run(state, report.server, row, ended)
+        if report.is_whole and report.ended:
+            row.heard_whole = max(row.heard_whole, report.number)
     if state.waits:
         state.dispatch_at = now
     if state.tick_at is None:
@@ -382,5 +402,6 @@ def _lose(state: RouterState, server: str, now: Instant) -> None:
     for number, (key, _) in row.runs.items():
         call = state.awaited(key, server, number)
         if call is not None:
+            call.may_have_begun = True
             state.wait(call)
     state.dispatch_at = now

@@ -1,11 +1,16 @@
 """A router's own figures: functions for people, load for callers."""
 
-from components.function_router.state import RouterState, executors_for
+from bisect import bisect_left
+
+from components.function_router.dispatching import is_usable
+from components.function_router.state import FunctionRow, RouterState, executors_for
 from core.messages.functions import FunctionsShown, ShownFunction
 from core.nouns.function_limits import SERVER_STALE, WARM_TOLD_MAX
 from core.nouns.ids import FunctionId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import NOTHING, Amount
+from core.routing.ring import start_of
+from core.routing.room import Room
 from core.rules.ownership import owns
 
 MILLION = 1_000_000
@@ -19,7 +24,6 @@ def shown_functions(state: RouterState, tenant: str, now: Instant) -> FunctionsS
             continue
         executors = [one.executors[function] for one in state.servers.values() if function in one.executors]
         running = sum(one.out.get(function, 0) for one in state.servers.values())
-        servers = tuple(name for name, one in state.servers.items() if function in one.executors)
         rows.append(
             ShownFunction(
                 function,
@@ -28,13 +32,27 @@ def shown_functions(state: RouterState, tenant: str, now: Instant) -> FunctionsS
                 sum(row.counts.cold) + sum(row.before.cold),
                 len(row.waiting),
                 running,
-                servers,
+                _members(state, function, row, now),
                 sum(one.idle + one.busy for one in executors),
                 row.counts.lost + row.before.lost,
             )
         )
     rows.sort(key=lambda one: (-one.calls, one.function))
     return FunctionsShown(tuple(rows), len(state.servers), size_of(state, now))
+
+
+def _members(state: RouterState, function: FunctionId, row: FunctionRow, now: Instant) -> tuple[str, ...]:
+    """Return a function's min-worker-set; of a policy without sets the servers with an executor."""
+    if row.members is None:
+        return tuple(name for name, one in state.servers.items() if function in one.executors)
+    need, tenant = row.spec.need, row.spec.tenant
+    ring = sorted(
+        (one.slot, name)
+        for name, one in state.servers.items()
+        if is_usable(one, now) and Room(one.size, one.lent, {}).ever_fits(tenant, need)
+    )
+    first = bisect_left(ring, (start_of(function), ""))
+    return tuple(name for _, name in (*ring[first:], *ring[:first]))[: row.members.size]
 
 
 def warm_functions(state: RouterState) -> tuple[FunctionId, ...]:

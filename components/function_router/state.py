@@ -5,12 +5,14 @@ from math import ceil
 
 from msgspec import Struct, field
 
+from core.calls.lives import life_of
 from core.calls.numbers import Numbers
 from core.messages.functions import CountFunctions
 from core.nouns.function import Call, Executors, FunctionCount, FunctionEstimate, FunctionSpec
 from core.nouns.function_limits import CALL_WINDOW, CALL_WINDOW_MAX, FUNCTIONS_COUNTED
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.limits import NEED_MAX
 from core.nouns.quantities import NOTHING, Amount
 from core.routing.policy import MemberSet
 from core.routing.rates import CallRates
@@ -41,6 +43,8 @@ class CallRow(Struct):
     arrived_at: Instant = Instant(0)
     looks_before: int = 0
     """How often waiting calls had been looked at when this one began to wait."""
+    may_have_begun: bool = False
+    """A server is gone that had the call."""
     is_again: bool = False
     """The end was told, and the caller said the call again: the call has begun before."""
     is_over: bool = False
@@ -55,6 +59,8 @@ class CallRow(Struct):
 class CallerRow(Struct):
     """One caller."""
 
+    since: Instant
+    """When the first word was heard that is remembered."""
     heard_at: Instant
     word: int = 0
     """The newest word that was heard."""
@@ -62,6 +68,8 @@ class CallerRow(Struct):
     """Calls that have an answer, as the caller said."""
     out: int = 0
     """Calls that have not ended."""
+    size: int = 0
+    """Bytes of their arguments."""
     calls: dict[int, CallRow] = field(default_factory=dict)
     over: dict[int, None] = field(default_factory=dict)
     """Calls that have ended, of which the caller may not have heard."""
@@ -90,6 +98,7 @@ class Counts(Struct):
     def told(self, function: FunctionId) -> FunctionCount:
         """Return the counts as the store records them."""
         process, host, device = self.cold
+        ran, waited = (Nanoseconds(min(one, NEED_MAX)) for one in (self.ran, self.waited))
         return FunctionCount(
             function,
             self.done,
@@ -98,8 +107,8 @@ class Counts(Struct):
             self.refused,
             self.again,
             (process, host, device),
-            self.ran,
-            self.waited,
+            ran,
+            waited,
         )
 
 
@@ -144,6 +153,10 @@ class ServerRow(Struct):
     unconfirmed: dict[int, Instant] = field(default_factory=dict)
     """Runs that the server has not shown yet, by when they were said."""
     floor_told: int = 1
+    heard_whole: int = 0
+    """Number of the newest whole report with ends of this life's runs."""
+    heard_told: int = 0
+    """That number as the server was told last."""
     out: dict[FunctionId, int] = field(default_factory=dict)
     """Runs that have not ended, by function."""
 
@@ -178,12 +191,20 @@ def executors_for(calls: int, window: int) -> int:
     return ceil(calls / window)
 
 
+class Held(Struct):
+    """Calls of one tenant that have not ended."""
+
+    calls: int = 0
+    size: int = 0
+    """Bytes of their arguments."""
+
+
 class RouterState:
     """All that one life of a router knows."""
 
     def __init__(self, at: Instant) -> None:
         self.since = at
-        self.life = f"{at:x}"
+        self.life = life_of(at)
         self.callers: dict[CallerKey, CallerRow] = {}
         self.functions: dict[FunctionId, FunctionRow] = {}
         self.servers: dict[str, ServerRow] = {}
@@ -194,6 +215,7 @@ class RouterState:
         self.held = 0
         """Calls of all callers that have not ended."""
         self.held_bytes = 0
+        self.held_of: dict[TenantName, Held] = {}
         self.dispatch_at: Instant | None = None
         """Set while a dispatch may find something new."""
         self.looks = 0
@@ -248,13 +270,19 @@ class RouterState:
 
     def hold(self, row: CallRow) -> None:
         """Count a call that has not ended."""
-        self.held += 1
-        self.held_bytes += len(row.call.arguments)
-        self.callers[row.key[:2]].out += 1
+        self._count_held(row, 1)
 
     def let_go(self, row: CallRow) -> None:
         """Count a call no more, and keep no arguments."""
-        self.held -= 1
-        self.callers[row.key[:2]].out -= 1
-        self.held_bytes -= len(row.call.arguments)
+        self._count_held(row, -1)
         row.call = Call(row.call.number, b"", row.call.within, row.call.is_once)
+
+    def _count_held(self, row: CallRow, change: int) -> None:
+        """Count a call more, or less."""
+        size = change * len(row.call.arguments)
+        tenant, caller = self.held_of.setdefault(row.key[0], Held()), self.callers[row.key[:2]]
+        self.held, self.held_bytes = self.held + change, self.held_bytes + size
+        tenant.calls, tenant.size = tenant.calls + change, tenant.size + size
+        caller.out, caller.size = caller.out + change, caller.size + size
+        if not tenant.calls:
+            del self.held_of[row.key[0]]

@@ -7,8 +7,7 @@ A run that a router sends is taken once: routers number their runs, and the serv
 another number is recognised by caller and number while it runs, and for a minute afterwards (`state.KeptAnswers`).
 """
 
-from collections.abc import Iterable
-
+from components.function_server.answering import messages_of
 from components.function_server.assigning import assignment, beyond_size, without_room
 from components.function_server.notes import (
     BookAsked,
@@ -19,13 +18,15 @@ from components.function_server.notes import (
     Ended,
     ExecutorSeen,
     ExecutorsEnded,
+    FunctionsForgotten,
     Reported,
     RunsTaken,
     Sized,
     fold,
 )
 from components.function_server.reports import report_of
-from components.function_server.state import CallKey, RunRow, ServerState
+from components.function_server.state import CallKey, ExecutorRow, RunRow, ServerState
+from core.calls.lives import is_older
 from core.component import NOTHING, Decision, Effect, Follow, Images
 from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
 from core.fact import Fact, Note
@@ -33,16 +34,23 @@ from core.messages.base import Envelope, Message, Woken
 from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
 from core.messages.functions import (
     AskCalls,
-    CallsAnswered,
     CallsKnown,
     CodeSent,
     CodeWanted,
     Run,
     RunCalls,
+    ServerReport,
 )
 from core.nouns.function import CallAnswer, CallOutcome
-from core.nouns.function_limits import CALL_TRIES_MAX, CODE_AGAIN, CODE_BYTES_MAX, CODE_SPAN
-from core.nouns.ids import FunctionId, LogName, RegionName, TenantName
+from core.nouns.function_limits import (
+    CALL_TRIES_MAX,
+    CODE_AGAIN,
+    CODE_BYTES_MAX,
+    CODE_SPAN,
+    KEEP_ALIVE_MAX,
+    SERVER_GONE,
+)
+from core.nouns.ids import FunctionId, LogName, RegionName
 from core.nouns.instant import Instant, after, earliest
 from core.routing.ring import slot_of
 from core.rules.functions.calls import is_answerable, is_run_well_formed
@@ -81,8 +89,8 @@ class FunctionServer:
         return ServerState(images.at, self.routers)
 
     def due(self, state: ServerState) -> Instant | None:
-        """Return when runs may be assigned, a report is due, an idle executor is ended, or code is asked for."""
-        return earliest(state.assign_at, state.report_at, state.idle.due(), state.code.due())
+        """Return when runs may be assigned, a report is due, an idle executor is ended, code is asked for, or functions are forgotten."""
+        return earliest(state.assign_at, state.report_at, state.idle.due(), state.code.due(), state.forget_at)
 
     def evolve(self, state: ServerState, fact: Fact) -> ServerState:
         """Fold a note."""
@@ -96,7 +104,7 @@ class FunctionServer:
             case Woken():
                 return self._woken(state, envelope.at)
             case RunCalls() as message:
-                return self._run(state, message)
+                return self._run(state, message, envelope.at)
             case CallsEnded(ends):
                 return self._ended(state, ends)
             case ExecutorChanged() as changed:
@@ -120,73 +128,84 @@ class FunctionServer:
 
     # Runs.
 
-    def _run(self, state: ServerState, message: RunCalls) -> Decision:
+    def _run(self, state: ServerState, message: RunCalls, now: Instant) -> Decision:
         if message.server_life != state.life or message.router not in state.links:
             return NOTHING
         if not is_run_well_formed(message):
             return NOTHING
         link = state.links[message.router]
+        if is_older(message.life, link.life) and now < after(link.heard_at, SERVER_GONE):
+            return NOTHING  # Its words were long on their way. Of a life that only looks older, the clock has stepped back.
         is_new_life = link.life != message.life
         taken: list[Run] = []
-        answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
+        answers: list[tuple[CallKey, CallAnswer]] = []
         over: list[int] = []
         for run in message.runs:
             key: CallKey = (run.tenant, run.caller, run.call.number)
             answer = state.answers.get(key)
             if answer is not None:
-                answers.setdefault(key[:2], []).append(answer)
+                answers.append((key, answer))
                 over.append(run.number)
             elif run.is_again and run.call.is_once and key not in state.tickets:
-                answers.setdefault(key[:2], []).append(_lost(run.call.number))
+                answers.append((key, _lost(run.call.number)))
                 over.append(run.number)
             elif is_new_life or run.number not in link.numbers:
                 taken.append(run)
         note = RunsTaken(
-            message.router, message.life, message.floor, message.function, tuple(taken), tuple(over)
+            message.router,
+            message.life,
+            message.floor,
+            message.function,
+            tuple(taken),
+            tuple(over),
+            message.heard,
         )
-        return Decision((note,), tuple(self._answered(answers)))
+        return Decision((note,), self._answered(answers))
 
     def _known(self, state: ServerState, asked: AskCalls) -> Decision:
         """Tell a caller which of its calls are here, and answer those that have ended."""
-        running, answers = [], []
+        running: list[int] = []
+        answers: list[tuple[CallKey, CallAnswer]] = []
         for number in asked.numbers:
             key: CallKey = (asked.tenant, asked.caller, number)
             answer = state.answers.get(key)
             if answer is not None:
-                answers.append(answer)
+                answers.append((key, answer))
             elif key in state.tickets:
                 running.append(number)
-        messages: list[Message] = list(
-            self._answered({(asked.tenant, asked.caller): answers} if answers else {})
-        )
+        messages = [*self._answered(answers)]
         if running:
             messages.append(CallsKnown(asked.tenant, asked.caller, self.region, self.server, tuple(running)))
         return Decision((), tuple(messages)) if messages else NOTHING
 
-    def _answered(self, answers: dict[tuple[TenantName, str], list[CallAnswer]]) -> Iterable[CallsAnswered]:
-        for (tenant, caller), mine in answers.items():
-            yield CallsAnswered(tenant, caller, self.region, self.server, tuple(mine))
+    def _answered(self, answers: list[tuple[CallKey, CallAnswer]]) -> tuple[Message, ...]:
+        return tuple(messages_of(self.region, self.server, answers))
 
     # Executors.
 
     def _ended(self, state: ServerState, ends: tuple[EndedCall, ...]) -> Decision:
         """Answer calls that ended. Calls that were not begun wait again; so do those whose executor was taken, unless they may be begun once only."""
-        answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
+        answers: list[tuple[CallKey, CallAnswer]] = []
         over: list[tuple[int, CallAnswer]] = []
         again: list[int] = []
+        begun: list[int] = []
         for end in ends:
             run = state.runs.get(end.ticket)
             if run is None or run.executor != end.executor:
                 continue
             is_lost = end.answer.outcome is CallOutcome.LOST
             is_unbegun = end.answer.outcome is CallOutcome.REFUSED
-            if is_unbegun or (is_lost and not run.is_once and run.tries < CALL_TRIES_MAX):
+            # A call that was not begun may be given any number of times, but not for ever: each time the server has lost an
+            # executor or capacity, or a call before this one has ended or counts a try; later calls wait behind this one.
+            if is_unbegun or (is_lost and not run.is_once and run.tries + 1 < CALL_TRIES_MAX):
                 again.append(end.ticket)
+                if is_lost:
+                    begun.append(end.ticket)
                 continue
             answer = _answer(run, end.answer)
-            answers.setdefault(run.key[:2], []).append(answer)
+            answers.append((run.key, answer))
             over.append((end.ticket, answer))
-        return Decision((Ended(tuple(over), tuple(again)),), tuple(self._answered(answers)))
+        return Decision((Ended(tuple(over), tuple(again), frozenset(begun)),), self._answered(answers))
 
     def _changed(self, state: ServerState, changed: ExecutorChanged) -> Decision:
         row = state.executors.get(changed.executor)
@@ -198,9 +217,7 @@ class FunctionServer:
         )
         seen = ExecutorSeen(changed.executor, changed.level, changed.is_gone, is_failed_start)
         if changed.is_gone and row.tickets:
-            # Calls that the executor had are told as ended: these came too late for it.
-            late = CallAnswer(0, CallOutcome.REFUSED)
-            ended = self._ended(state, tuple(EndedCall(changed.executor, one, late) for one in row.tickets))
+            ended = self._ended(state, _untold(changed.executor, row))
             return Decision((*ended.events, seen), ended.messages)
         if not is_failed_start or function.failed_starts + 1 < STARTS_FAILED_MAX:
             return Decision((seen,))
@@ -209,14 +226,14 @@ class FunctionServer:
 
     def _refuse_all(self, state: ServerState, function: FunctionId, problem: str) -> Decision:
         """Answer all calls of a function that wait for an executor: none of them can have one."""
-        answers: dict[tuple[TenantName, str], list[CallAnswer]] = {}
+        answers: list[tuple[CallKey, CallAnswer]] = []
         over = []
         for ticket in state.functions[function].waiting:
             run = state.runs[ticket]
             answer = CallAnswer(run.key[2], CallOutcome.FAILED, problem=problem)
-            answers.setdefault(run.key[:2], []).append(answer)
+            answers.append((run.key, answer))
             over.append((ticket, answer))
-        return Decision((Ended(tuple(over), ()), CodeRefused(function)), tuple(self._answered(answers)))
+        return Decision((Ended(tuple(over), ()), CodeRefused(function)), self._answered(answers))
 
     # Time.
 
@@ -231,7 +248,9 @@ class FunctionServer:
             over = beyond_size(state) if state.is_resized else []
             homeless = without_room(state)
             if over:
-                self._end_beyond(state, over, notes, messages, effects)
+                # How their calls ended is told before they are gone: some may just have ended, most were not begun.
+                notes.append(ExecutorsEnded(tuple(over)))
+                effects += [EndExecutor(number) for number in over]
             elif homeless:
                 # Their routers send them elsewhere, and callers hear of no end.
                 notes.append(Ended(tuple((ticket, GIVEN_BACK) for ticket in homeless), ()))
@@ -240,33 +259,17 @@ class FunctionServer:
         self._end_idle(state, now, notes, effects)
         self._ask_code(state, now, notes, messages)
         if state.report_at is not None and state.report_at <= now:
-            slot = slot_of(self.server)
-            for router in self.routers:
-                report = report_of(state, self.region, router, self.server, slot, now)
-                if report is not None:
-                    messages.append(report)
-            notes.append(Reported())
+            reports = self._reports(state, now)
+            messages += reports
+            notes.append(Reported(reports))
+        if state.forget_at <= now:
+            notes.append(FunctionsForgotten(_unused(state, now)))
         return Decision(tuple(notes), tuple(messages), tuple(effects))
 
-    def _end_beyond(
-        self,
-        state: ServerState,
-        over: list[int],
-        notes: list[Note],
-        messages: list[Message],
-        effects: list[Effect],
-    ) -> None:
-        """End executors beyond the server's size. Their runs wait again, or are lost."""
-        ends = tuple(
-            EndedCall(number, ticket, CallAnswer(0, CallOutcome.LOST, problem="its server became smaller"))
-            for number in over
-            for ticket in state.executors[number].tickets
-        )
-        ended = self._ended(state, ends)
-        notes += [event for event in ended.events if isinstance(event, Note)]
-        notes.append(ExecutorsEnded(tuple(over)))
-        messages += ended.messages
-        effects += [EndExecutor(number) for number in over]
+    def _reports(self, state: ServerState, now: Instant) -> tuple[ServerReport, ...]:
+        slot = slot_of(self.server)
+        reports = (report_of(state, self.region, router, self.server, slot, now) for router in self.routers)
+        return tuple(report for report in reports if report is not None)
 
     def _end_idle(self, state: ServerState, now: Instant, notes: list[Note], effects: list[Effect]) -> None:
         """End executors that were idle for as long as they are kept, unless a call was just given to them."""
@@ -320,4 +323,26 @@ def _answer(run: RunRow, said: CallAnswer) -> CallAnswer:
 def _lost(number: int) -> CallAnswer:
     return CallAnswer(
         number, CallOutcome.LOST, problem="it may have run, and the server that had it does not know it"
+    )
+
+
+def _untold(number: int, row: ExecutorRow) -> tuple[EndedCall, ...]:
+    """Return the ends of calls that were given to an executor which is gone, and of which no end was told.
+
+    They came too late for one that was gone by itself. Where the server had the executor ended, the first may have begun.
+    """
+    may_have_begun = row.is_ending and row.level is row.top
+    lost = CallAnswer(0, CallOutcome.LOST, problem="its server became smaller")
+    return tuple(
+        EndedCall(number, ticket, lost if may_have_begun and not place else GIVEN_BACK)
+        for place, ticket in enumerate(row.tickets)
+    )
+
+
+def _unused(state: ServerState, now: Instant) -> tuple[FunctionId, ...]:
+    """Return the functions without executors and runs that were not called for as long as an executor may be idle."""
+    return tuple(
+        function
+        for function, row in state.functions.items()
+        if not (row.executors or row.waiting) and after(row.used_at, KEEP_ALIVE_MAX) <= now
     )

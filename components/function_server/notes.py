@@ -1,6 +1,8 @@
 """Notes of a function server, and how each is folded into the state."""
 
 from components.function_server.state import (
+    ENDS_TOLD_MAX,
+    FORGET_SPAN,
     CallKey,
     ExecutorRow,
     FunctionRow,
@@ -9,9 +11,8 @@ from components.function_server.state import (
     ServerState,
     Source,
 )
-from core.calls.numbers import Numbers
 from core.fact import Note
-from core.messages.functions import Run
+from core.messages.functions import Run, ServerReport
 from core.nouns.function import CallAnswer, CallOutcome, EndedRun, FunctionSpec, WarmLevel
 from core.nouns.function_limits import SERVER_REPORT
 from core.nouns.ids import FunctionId, TenantName
@@ -39,6 +40,8 @@ class RunsTaken(Note, frozen=True):
     function: FunctionSpec | None
     runs: tuple[Run, ...]
     over: tuple[int, ...]
+    heard: int
+    """The whole report that the router has heard."""
 
 
 class CallsGiven(Note, frozen=True):
@@ -54,6 +57,8 @@ class Ended(Note, frozen=True):
 
     over: tuple[tuple[int, CallAnswer], ...]
     again: tuple[int, ...]
+    begun: frozenset[int] = frozenset()
+    """Those of `again` that had begun."""
 
 
 class ExecutorSeen(Note, frozen=True):
@@ -67,7 +72,7 @@ class ExecutorSeen(Note, frozen=True):
 
 
 class ExecutorsEnded(Note, frozen=True):
-    """Executors are being ended; none of them has a run any more."""
+    """Executors are being ended. Their runs, if they have any, are told as ended before they are gone."""
 
     executors: tuple[int, ...]
 
@@ -92,7 +97,15 @@ class CodeRefused(Note, frozen=True):
 
 
 class Reported(Note, frozen=True):
-    """Routers were told how the server stands."""
+    """Routers were told how the server stands, by these reports."""
+
+    reports: tuple[ServerReport, ...]
+
+
+class FunctionsForgotten(Note, frozen=True):
+    """Functions that are not used any more were looked for."""
+
+    functions: tuple[FunctionId, ...]
 
 
 def fold(state: ServerState, note: Note, now: Instant) -> None:
@@ -129,8 +142,12 @@ def fold(state: ServerState, note: Note, now: Instant) -> None:
             state.functions[function].failed_starts = 0
             state.functions[function].code_missed_at = Instant(0)
             state.code.drop(function)
-        case Reported():
-            _note_reported(state, now)
+        case Reported(reports):
+            _note_reported(state, reports, now)
+        case FunctionsForgotten(functions):
+            state.forget_at = after(now, FORGET_SPAN)
+            for function in functions:
+                _forget(state, function)
         case _:
             raise AssertionError(note)
 
@@ -141,26 +158,37 @@ def fold(state: ServerState, note: Note, now: Instant) -> None:
 def _take(state: ServerState, note: RunsTaken, now: Instant) -> None:
     link = state.links[note.router]
     if link.life != note.life:
-        link.life, link.numbers, link.ended, link.fresh = note.life, Numbers(), {}, {}
-    link.numbers.take_up_to(note.floor - 1)
-    for number in [number for number in link.ended if number < note.floor]:
-        del link.ended[number]
-        link.fresh.pop(number, None)
+        link.reset(note.life)
+    link.heard_at = now
+    link.rise(note.floor)
+    link.hear(note.heard)
+    if len(link.ended) > ENDS_TOLD_MAX and not link.told:
+        # More than one report tells, and the router has heard the newest: the next whole one follows at once.
+        link.whole_at = state.report_at = now
     for number in note.over:
         link.numbers.add(number)
         _report_end(state, link, EndedRun(number, CallOutcome.DONE, Nanoseconds(0), WarmLevel.DEVICE), now)
     if note.runs and note.function is not None:
-        _know(state, note.function)
+        _know(state, note.function, now)
     for run in note.runs:
         link.numbers.add(run.number)
         assert note.function is not None, note
         _wait(state, note, note.function, run, now)
 
 
-def _know(state: ServerState, spec: FunctionSpec) -> None:
-    if spec.id not in state.functions:
+def _know(state: ServerState, spec: FunctionSpec, now: Instant) -> None:
+    row = state.functions.get(spec.id)
+    if row is None:
         has_code = bool(spec.code.target) or spec.warm is not None
-        state.functions[spec.id] = FunctionRow(spec, has_code)
+        row = state.functions[spec.id] = FunctionRow(spec, has_code)
+    row.used_at = now
+
+
+def _forget(state: ServerState, function: FunctionId) -> None:
+    del state.functions[function]
+    state.code.drop(function)
+    for link in state.links.values():
+        link.changed.pop(function, None)
 
 
 def _wait(state: ServerState, note: RunsTaken, spec: FunctionSpec, run: Run, now: Instant) -> None:
@@ -204,7 +232,6 @@ def _give(state: ServerState, note: CallsGiven, now: Instant) -> None:
         for ticket in tickets:
             executor.tickets[ticket] = None
             state.runs[ticket].executor = number
-            state.runs[ticket].tries += 1
         given = set(tickets)
         # Mostly those that wait first.
         while row.waiting and row.waiting[0] in given:
@@ -241,6 +268,7 @@ def _end(state: ServerState, note: Ended, now: Instant) -> None:
         if run.executor:
             _leave(state, run.executor, ticket, now)
         run.executor = 0
+        run.tries += ticket in note.begun
         state.functions[run.function].waiting.appendleft(ticket)
         state.waits[run.function] = None
         _note_change(state, run.function, now)
@@ -298,6 +326,8 @@ def _mark_ending(state: ServerState, number: int) -> None:
 
 
 def _report_end(state: ServerState, link: RouterLink, ended: EndedRun, now: Instant) -> None:
+    if ended.number < link.floor:
+        return
     link.ended[ended.number] = ended
     link.fresh[ended.number] = None
     state.report_at = earliest(state.report_at, now)
@@ -309,10 +339,12 @@ def _note_change(state: ServerState, function: FunctionId, now: Instant) -> None
     state.report_at = earliest(state.report_at, now)
 
 
-def _note_reported(state: ServerState, now: Instant) -> None:
-    for link in state.links.values():
-        link.said += 1
-        link.fresh, link.changed = {}, {}
-        if link.whole_at <= now:
+def _note_reported(state: ServerState, reports: tuple[ServerReport, ...], now: Instant) -> None:
+    for report in reports:
+        link = state.links[report.router]
+        link.said = report.number
+        link.note_told(report.number, report.is_whole, report.ended)
+        link.changed = {}
+        if report.is_whole:
             link.whole_at = after(now, SERVER_REPORT)
-    state.report_at = min((link.whole_at for link in state.links.values()), default=None)
+    state.report_at = earliest(*(now if link.fresh else link.whole_at for link in state.links.values()))

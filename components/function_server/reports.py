@@ -17,7 +17,6 @@ def report_of(
     if not (is_whole or link.fresh or link.changed):
         return None
     functions = state.functions if is_whole else link.changed
-    ended = link.ended if is_whole else link.fresh
     rows = (executors_of(state, function, state.functions[function]) for function in functions)
     return ServerReport(
         region,
@@ -31,7 +30,7 @@ def report_of(
         tuple(state.lent.items()),
         tuple(row for row in rows if not is_whole or row.idle + row.busy + row.starting),
         is_whole,
-        tuple(link.ended[number] for number in ended),
+        link.to_tell(is_whole),
         link.life,
         link.numbers.taken,
     )

@@ -1,10 +1,13 @@
 """State of a function server: executors, calls with and without one, kept answers, and what each router has sent."""
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import islice, takewhile
 
 from msgspec import Struct, field
 
 from core.agenda import Agenda
+from core.calls.lives import life_of
 from core.calls.numbers import Numbers
 from core.nouns.function import CallAnswer, EndedRun, FunctionSpec, WarmLevel
 from core.nouns.function_limits import (
@@ -17,7 +20,7 @@ from core.nouns.function_limits import (
     KEEP_ALIVE_MIN,
 )
 from core.nouns.ids import FunctionId, TenantName
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds, after, seconds
 from core.nouns.quantities import NOTHING, Amount
 from core.routing.room import held_idle
 
@@ -25,6 +28,10 @@ CallKey = tuple[TenantName, str, int]
 """One call: tenant, caller and number."""
 RUN_WEIGHT = 8
 """A run changes the mean run time of its function by this part."""
+FORGET_SPAN: Nanoseconds = seconds(60)
+"""Between two looks for functions that are not used any more."""
+ENDS_TOLD_MAX = 4_096
+"""Ended runs in one report."""
 GAPS_KEPT = 32
 """Idle times of executors that are remembered of one function, the newest."""
 KEEP_PART = 0.95
@@ -55,6 +62,7 @@ class RunRow(Struct):
     is_cold: bool = False
     """An executor became ready while the call waited."""
     tries: int = 0
+    """How often the call had begun when its executor was taken."""
 
 
 class ExecutorRow(Struct):
@@ -91,7 +99,8 @@ class FunctionRow(Struct):
 
     spec: FunctionSpec
     has_code: bool
-    code_asked_at: Instant = Instant(0)
+    used_at: Instant = Instant(0)
+    """When a call came last."""
     code_missed_at: Instant = Instant(0)
     """Since when the code is missing; 0: the code is here."""
     waiting: deque[int] = field(default_factory=deque)
@@ -174,8 +183,13 @@ class RouterLink(Struct):
     life: str = ""
     """Empty: the router was not heard yet."""
     numbers: Numbers = field(default_factory=Numbers)
+    floor: int = 1
+    """The router has heard of the end of all runs below."""
+    heard_at: Instant = Instant(0)
     ended: dict[int, EndedRun] = field(default_factory=dict)
-    """Runs that have ended, from the router's floor on: run time, and whether the executor was cold."""
+    """Runs that have ended, of which the router may not have heard, in the order of their ends."""
+    told: dict[int, int] = field(default_factory=dict)
+    """Of these, the ones in whole reports, by the number of the first: the oldest are in each whole report since."""
     fresh: dict[int, None] = field(default_factory=dict)
     """Ended runs that were not reported yet."""
     changed: dict[FunctionId, None] = field(default_factory=dict)
@@ -185,12 +199,48 @@ class RouterLink(Struct):
     said: int = 0
     """Reports."""
 
+    def reset(self, life: str) -> None:
+        """Forget the runs of the router's life before."""
+        self.life, self.numbers, self.floor = life, Numbers(), 1
+        self.ended, self.told, self.fresh = {}, {}, {}
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """The router has heard of the end of these runs."""
+        for number in numbers:
+            if self.ended.pop(number, None) is not None:
+                self.told.pop(number, None)
+                self.fresh.pop(number, None)
+
+    def rise(self, floor: int) -> None:
+        """The router has heard of the end of all runs below a floor."""
+        self.numbers.take_up_to(floor - 1)
+        passed = range(self.floor, floor)
+        self.forget(passed if len(passed) <= len(self.ended) else [one for one in self.ended if one < floor])
+        self.floor = max(self.floor, floor)
+
+    def hear(self, report: int) -> None:
+        """The router has heard a whole report."""
+        self.forget(list(takewhile(lambda number: self.told[number] <= report, self.told)))
+
+    def to_tell(self, is_whole: bool) -> tuple[EndedRun, ...]:
+        """Return the ended runs for the next report, the oldest first."""
+        return tuple(
+            self.ended[number] for number in islice(self.ended if is_whole else self.fresh, ENDS_TOLD_MAX)
+        )
+
+    def note_told(self, report: int, is_whole: bool, ended: tuple[EndedRun, ...]) -> None:
+        """These ended runs are in a report."""
+        for one in ended:
+            self.fresh.pop(one.number, None)
+            if is_whole and one.number in self.ended:
+                self.told.setdefault(one.number, report)
+
 
 class ServerState:
     """All that one life of a function server knows."""
 
     def __init__(self, at: Instant, routers: tuple[str, ...]) -> None:
-        self.life = f"{at:x}"
+        self.life = life_of(at)
         self.size = NOTHING
         self.lent: dict[TenantName, Amount] = {}
         self.is_resized = False
@@ -212,6 +262,8 @@ class ServerState:
         self.assign_at: Instant | None = None
         """Set while an assignment of waiting runs may find something new."""
         self.report_at: Instant | None = at
+        self.forget_at: Instant = after(at, FORGET_SPAN)
+        """When functions that are not used are looked for."""
         self.idle: Agenda[int] = Agenda()
         """Idle executors, by when they are ended."""
         self.code: Agenda[FunctionId] = Agenda()

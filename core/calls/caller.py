@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from core.calls.numbers import Numbers
+from core.calls.lives import is_older
+from core.calls.numbers import Numbers, Range
 from core.messages.base import Message
 from core.messages.functions import (
     AskCalls,
@@ -31,6 +33,7 @@ from core.nouns.function_limits import (
     CALLS_AT_ONCE_MAX,
     CALLS_OUT_MAX,
     NO_SERVER_SPAN,
+    RANGES_TOLD_MAX,
     ROUTER_SILENCE_MAX,
 )
 from core.nouns.ids import FunctionId, RegionName, TenantName
@@ -40,8 +43,6 @@ from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import NEVER
 from core.routing.ring import router_of
 
-ANSWERED_TOLD_MAX = 64
-"""Ranges of answered calls that go with a message."""
 FULL = 1_000_000
 """Load of a region that has no room left, in millionths."""
 LOOK = Nanoseconds(CALL_AGAIN // 4)
@@ -112,6 +113,10 @@ class Caller:
         self.calls: dict[int, CallRow] = {}
         self.count = 0
         """Calls that were added, ever."""
+        self._ranges_told = 0
+        """Ranges of answered calls that were told since all were."""
+        self._heard_first: dict[RegionName, Instant] = {}
+        """When a router of a region was heard, for the first time since there was none."""
         self._words = 0
         """Words that were said to routers, ever."""
         self._answered = Numbers()
@@ -179,10 +184,13 @@ class Caller:
     def _here(self, said: RouterHere, now: Instant) -> None:
         key = (said.region, said.router)
         row = self.routers.get(key)
+        if row is not None and is_older(said.life, row.life):
+            return
         if row is not None and row.life != said.life:
             self._lose_router(key, now)
             row = None
         if row is None:
+            self._heard_first.setdefault(said.region, now)
             row = self.routers[key] = RouterRow(
                 said.life, now, said.load, said.size, frozenset(said.warm), said.routers
             )
@@ -191,7 +199,10 @@ class Caller:
         row.warm, row.routers = frozenset(said.warm), said.routers
 
     def _answer(self, answer: CallAnswer) -> None:
-        if answer.number in self.calls:
+        row = self.calls.get(answer.number)
+        if row is not None:
+            if answer.outcome is CallOutcome.REFUSED and row.may_have_begun:
+                answer = replace(answer, outcome=CallOutcome.LOST)  # A router that is gone may have had it begun.
             self._end(answer.number)
             self._ended.append(answer)
             if self._unsaid:
@@ -272,9 +283,8 @@ class Caller:
         asked: dict[RegionName, list[int]],
     ) -> None:
         """Give a call up, or add it to what is said again or asked for."""
-        if row.call.within and after(row.added_at, Nanoseconds(2 * row.call.within)) <= now:
-            outcome = CallOutcome.LOST if row.router is not None else CallOutcome.REFUSED
-            self._answer(CallAnswer(number, outcome, problem="there was no answer within twice its time"))
+        if row.call.within and row.router is None and after(row.added_at, row.call.within) <= now:
+            self._answer(_too_late(number, row))
         elif row.asked_at:
             assert row.router is not None, number
             if after(row.asked_at, ASK_CALLS_SPAN) > now:
@@ -367,9 +377,15 @@ class Caller:
             floor=self._answered.taken + 1,
             function=rows[0].function,
             calls=tuple(calls),
-            answered=self._answered.ranges(ANSWERED_TOLD_MAX),
+            answered=self._ranges(),
             since=Nanoseconds(now - min(row.first_said_at for row in rows)),
         )
+
+    def _ranges(self) -> tuple[Range, ...]:
+        """Return ranges of answered calls, others each time until all were told."""
+        told = self._answered.ranges(RANGES_TOLD_MAX, self._ranges_told)
+        self._ranges_told = self._ranges_told + len(told) if len(told) == RANGES_TOLD_MAX else 0
+        return told
 
     def _with_time_left(self, row: CallRow, now: Instant) -> Call:
         call = row.call
@@ -382,16 +398,24 @@ class Caller:
         """Return the router for new calls of a function: in a region where it is warm, else the least loaded that has room for it."""
         best: tuple[tuple[bool, bool, int, RegionName], RouterKey] | None = None
         for region in sorted({region for region, _ in self.routers}):
-            names = [name for one, name in self.routers if one == region]
-            key = (region, router_of(spec.id, sorted(names)))
-            row = self.routers[key]
-            if row.rests_until > now or not row.could_run(spec, now):
+            key = (region, router_of(spec.id, self._names(region, now)))
+            row = self.routers.get(key)
+            if row is None or row.rests_until > now or not row.could_run(spec, now):
                 continue
             is_warm = spec.id in row.warm
             place = (row.load >= FULL, not is_warm, row.load, region)
             if best is None or place < best[0]:
                 best = place, key
         return best[1] if best is not None else None
+
+    def _names(self, region: RegionName, now: Instant) -> list[str]:
+        """Return the routers among which functions are divided: all that the region has, until they must have been heard if they live."""
+        heard = {name for one, name in self.routers if one == region}
+        if now < after(self._heard_first[region], ROUTER_SILENCE_MAX):
+            heard.update(
+                name for key in self.routers if key[0] == region for name in self.routers[key].routers
+            )
+        return sorted(heard)
 
     def _is_possible(self, spec: FunctionSpec, now: Instant) -> bool:
         return any(row.could_run(spec, now) for row in self.routers.values())
@@ -401,6 +425,8 @@ class Caller:
     def _lose_router(self, key: RouterKey, now: Instant) -> None:
         """A life of a router is over: its calls are said to another one, or asked for."""
         del self.routers[key]
+        if all(region != key[0] for region, _ in self.routers):
+            del self._heard_first[key[0]]
         for number, row in self.calls.items():
             if row.router != key or row.asked_at:
                 continue
@@ -440,3 +466,11 @@ class Caller:
 
     def _say_soon(self, now: Instant) -> None:
         self._say_at = earliest(self._say_at, now)
+
+
+def _too_late(number: int, row: CallRow) -> CallAnswer:
+    """Return the answer to a call whose time is over, and which no router has."""
+    if row.may_have_begun:
+        text = "its router is gone, and there is no time to begin it anew"
+        return CallAnswer(number, CallOutcome.LOST, problem=text)
+    return CallAnswer(number, CallOutcome.REFUSED, problem="no router could take it within its time")

@@ -22,9 +22,15 @@ class Numbers:
         place = bisect_right(self._firsts, number) - 1
         return place >= 0 and number <= self._lasts[place]
 
-    def ranges(self, most: int) -> tuple[Range, ...]:
-        """Return the lowest ranges above `taken`, ascending, so many at most."""
-        return tuple(zip(self._firsts[:most], self._lasts[:most], strict=True))
+    def ranges(self, most: int, begin: int = 0) -> tuple[Range, ...]:
+        """Return ranges above `taken`, ascending, so many at most, without the lowest ones up to `begin`."""
+        part = slice(begin, begin + most)
+        return tuple(zip(self._firsts[part], self._lasts[part], strict=True))
+
+    @property
+    def gaps(self) -> int:
+        """Return how many ranges there are above `taken`."""
+        return len(self._firsts)
 
     def add(self, number: int) -> None:
         """Remember a number."""

@@ -162,6 +162,8 @@ class RunCalls(Message, frozen=True, tag="run-calls"):
     """Of the runs: the router has heard of the end of all below."""
     function: FunctionSpec | None = None
     runs: tuple[Run, ...] = ()
+    heard: int = 0
+    """The number of the newest whole report with ends that the router has heard of this life of the server; 0: none."""
 
 
 class ServerReport(Message, frozen=True, tag="server-report"):
@@ -185,7 +187,7 @@ class ServerReport(Message, frozen=True, tag="server-report"):
     """Of each function, whole every `SERVER_REPORT`; in between only of those that changed."""
     is_whole: bool = True
     ended: tuple[EndedRun, ...] = ()
-    """Runs of the router, in the life named, that have ended. Said again until the router's floor is above."""
+    """Runs of the router, in the life named, that have ended, the oldest ones first. Said again until the router has heard of them."""
     router_life: str = ""
     taken: int = 0
     """Every run of that life up to this number has come."""

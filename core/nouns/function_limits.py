@@ -12,10 +12,16 @@ CALLS_OUT_MAX = 4_096
 """Of one caller at one router, without an answer."""
 CALLS_TAKEN_MAX = 2 * CALLS_OUT_MAX
 """By one router of one caller: servers tell a caller of an end before they tell the router, and the caller says another call at once."""
+CALLS_KNOWN_MAX = 4 * CALLS_TAKEN_MAX
+"""By one router of one caller, those included that have ended and of which the caller has not said that it has the answer."""
+CALLERS_MAX = 10_000
+"""Of one router; half of them at most of one tenant."""
 CALLS_HELD_MAX = 50_000
-"""By one router, of all callers."""
+"""By one router, of all callers; half of them at most of one tenant, so that no tenant closes the router to others."""
 CALLS_HELD_BYTES_MAX = 256 * 1024 * 1024
-"""Of their arguments."""
+"""Of their arguments; half of that at most of one tenant, and a quarter of one caller."""
+RANGES_TOLD_MAX = 64
+"""Ranges of answered calls that go with a message."""
 CALL_AGAIN: Nanoseconds = seconds(2)
 """After which a caller says a call again that has no answer; then twice as long, up to `CALL_AGAIN_MAX`."""
 CALL_AGAIN_MAX: Nanoseconds = seconds(16)

@@ -1,12 +1,13 @@
 """Calls of functions, as their callers and executors saw them: whether each ended once and rightly, and the figures of all."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from msgspec import Struct
 
 from core.events.functions import FunctionsCounted
 from core.fact import Fact
 from core.nouns.function import CallAnswer, CallOutcome
+from core.nouns.ids import FunctionId
 from core.nouns.instant import SECOND
 from core.nouns.workload import NEVER
 from scenarios.accounting.attempts import percentile
@@ -33,6 +34,8 @@ class CallsKept:
         self.wrong: list[str] = []
         """What should not be, in sentences."""
         self._begun: Counter[bytes] = Counter()
+        self._servers: defaultdict[FunctionId, set[str]] = defaultdict(set)
+        """Servers that began calls of a function."""
         self._sees_begins = False
         self._counted = self._cold = 0
         """As regions' logs have them."""
@@ -49,10 +52,11 @@ class CallsKept:
         assert arguments not in self.rows, made
         self.rows[arguments] = CallKept(made, at)
 
-    def begun(self, arguments: bytes) -> None:
+    def begun(self, arguments: bytes, server: str) -> None:
         """An executor began a call."""
         self._sees_begins = True
         self._begun[arguments] += 1
+        self._servers[self.rows[arguments].made.function.id].add(server)
 
     def left(self, arguments: bytes) -> None:
         """The caller of a call left."""
@@ -99,6 +103,7 @@ class CallsKept:
             if row.answer is not None and row.answer.outcome is CallOutcome.DONE
         ]
         delays = sorted(row.answered_at - row.called_at - row.made.run_time / SECOND for row in done)
+        servers = sorted(float(len(names)) for names in self._servers.values())
         return {
             "calls": float(len(self.rows)),
             **{f"calls_{one}": float(outcomes[one]) for one in CallOutcome},
@@ -107,6 +112,8 @@ class CallsKept:
             "calls_begun_again": float(sum(max(0, begun - 1) for begun in self._begun.values())),
             "calls_counted": float(self._counted),
             "calls_cold_share": self._cold / max(1, self._counted),
+            "function_servers_p50": percentile(servers, 0.5),
+            "function_servers_max": max(servers, default=0.0),
             "p50_call_delay_seconds": percentile(delays, 0.5),
             "p99_call_delay_seconds": percentile(delays, 0.99),
         }

@@ -100,6 +100,8 @@ FIGURES = {
     "calls_begun_again": "times that a call began that had begun before (simulated)",
     "calls_counted": "calls that were done, failed or lost by the counts in regions' logs",
     "calls_cold_share": "of these, those for which an executor was brought up",
+    "function_servers_p50": "servers that began calls of one function in the whole run, the median of all functions (simulated)",
+    "function_servers_max": "the same, of the function with most servers",
     "p50_call_delay_seconds": "from when a call was made until it was done, without its run time, the median",
     "p99_call_delay_seconds": "the same, 99th percentile",
     "prices": "times that the prices of a region were set",

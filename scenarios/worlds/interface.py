@@ -281,8 +281,8 @@ class World(Misfortune, ABC):
     def overhear(self, kinds: Sequence[type[Message]], overhear: Callable[[str, Message], None]) -> None:
         """Be told of every such message by whom it is said, before it is on its way, where the world can see that."""
 
-    def watch_calls(self, begun: Callable[[bytes], None]) -> None:
-        """Be told of the arguments of each call that an emulated executor begins, where the world can see that."""
+    def watch_calls(self, begun: Callable[[bytes, str], None]) -> None:
+        """Be told of each call that an emulated executor begins, by its arguments and its server, where the world can see that."""
 
     def messages(self) -> int:
         """How many were delivered so far, heads and beats not counted. Only where messages can be overheard."""

@@ -128,11 +128,11 @@ def test_check_tells_of_calls_that_ended_wrongly(
     kept = CallsKept()
     (other, made, *_) = calls_of(LOAD)
     kept.called(b"0", other, 0.0)
-    kept.begun(b"0")
+    kept.begun(b"0", "w0")
     kept.answered(b"0", CallAnswer(2, CallOutcome.DONE, b"0"), 1.0)
     kept.called(b"1", replace(made, **changed), 0.0)
     for _ in range(begun):
-        kept.begun(b"1")
+        kept.begun(b"1", "w0")
     for answer in answers:
         kept.answered(b"1", answer, 1.0)
     assert bool(problem) == bool(kept.problems())

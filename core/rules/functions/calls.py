@@ -4,7 +4,12 @@ import re
 
 from core.messages.functions import CallFunction, RunCalls, ServerReport
 from core.nouns.function import FunctionSpec
-from core.nouns.function_limits import CALL_BATCH_BYTES, CALL_BYTES_MAX, CALLS_AT_ONCE_MAX
+from core.nouns.function_limits import (
+    CALL_BATCH_BYTES,
+    CALL_BYTES_MAX,
+    CALLS_AT_ONCE_MAX,
+    RANGES_TOLD_MAX,
+)
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NUMBER_MAX, SPAN_MAX
 
 _NAME = re.compile(r"[A-Za-z0-9_.:<>-]{1,200}")
@@ -69,6 +74,14 @@ def problems_of_call(said: CallFunction) -> tuple[str, ...]:
         found.append("calls: they are numbered from 1 on")
     if len({call.number for call in said.calls}) < len(said.calls):
         found.append("calls: two have one number")
+    if not 0 < said.floor <= NUMBER_MAX + 1:
+        found.append("floor: calls are numbered from 1 on")
+    if len(said.answered) > RANGES_TOLD_MAX or not all(
+        0 < first <= last <= NUMBER_MAX for first, last in said.answered
+    ):
+        found.append(
+            f"answered: there are at most {RANGES_TOLD_MAX} ranges, each with its first number and its last"
+        )
     if not (0 < said.word <= NUMBER_MAX and 0 <= said.since <= SPAN_MAX):
         found.append("word, since: they are not between 0 and their ceilings")
     if not all(0 <= call.within <= SPAN_MAX for call in said.calls):

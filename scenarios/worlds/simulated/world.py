@@ -7,6 +7,7 @@ the loop and an endpoint of the bus that can be killed or frozen at any await, a
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -214,11 +215,11 @@ class SimulatedWorld(SimulatedDeeds, World):
         for kind in kinds:
             self.network.overheard.setdefault(kind, []).append(overhear)
 
-    def watch_calls(self, begun: Callable[[bytes], None]) -> None:
+    def watch_calls(self, begun: Callable[[bytes, str], None]) -> None:
         """In every executor of every life."""
         for unit in self.all:
             if unit.executors is not None:
-                unit.executors.on_begun = begun
+                unit.executors.on_begun = partial(_begun_at, begun, unit.unit.name)
 
     def messages(self) -> int:
         """By their tags."""
@@ -270,3 +271,7 @@ class SimulatedWorld(SimulatedDeeds, World):
     def reader(self, log: LogName) -> MemoryReader:
         """Reads a log, with or without its keeper."""
         return self.store.reader_of(log)
+
+
+def _begun_at(begun: Callable[[bytes, str], None], server: str, arguments: bytes) -> None:
+    begun(arguments, server)

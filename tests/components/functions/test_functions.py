@@ -318,9 +318,9 @@ def test_smaller_server_ends_executors(start: Any) -> None:
     server.hear(BookRead(Amount(0, 1_000, 1 << 30)))
     assert [1] == stopped(server.wake())
     server.hear(BookRead(Amount()))
-    decision = server.wake()
-    assert [2] == stopped(decision)
-    assert {} == answers(decision)
+    assert [2] == stopped(server.wake())
+    assert {} == answers(server.hear(ExecutorChanged(2, WarmLevel.COLD, is_gone=True)))
+    assert {} == answers(server.wake())
     assert {} == server.state.runs
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from core.messages.executors import BookRead
+from core.messages.executors import BookRead, ExecutorChanged
 from core.messages.functions import CallsAnswered, RunCalls, ServerReport
+from core.nouns.function import WarmLevel
 from core.nouns.quantities import NOTHING, Amount
 from tests.components.support.functions import (
     ML,
@@ -22,7 +23,7 @@ from tests.components.support.functions import (
     started,
     stopped,
 )
-from tests.matching import said
+from tests.matching import all_of, said
 
 EIGHT = Amount(0, 8_000, 64 << 30)
 
@@ -48,7 +49,9 @@ def test_run_that_waits_goes_to_another_server(start: Any, book: BookRead) -> No
     first.hear(book)
     decision = first.wake()
     assert {1, 2} == {*stopped(decision)}
-    for report in said(decision, ServerReport):
+    for number in (1, 2):
+        first.hear(ExecutorChanged(number, WarmLevel.COLD, is_gone=True))
+    for report in said(all_of((decision, first.wake())), ServerReport):
         router.hear(report)
     assert {} == first.state.runs
     assert [] == said(router.wake(), RunCalls)

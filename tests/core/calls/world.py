@@ -51,6 +51,8 @@ STARTING = seconds(0.4)
 DROPPED, REPEATED = 0.15, 0.1
 """Parts of the messages while there are faults."""
 DELAY_SECONDS_MAX = 1.5
+IN_TIME = 0.005
+"""Seconds on the way while there are no faults: messages then come in their order."""
 
 
 class Fault(Struct, frozen=True):
@@ -301,8 +303,11 @@ class World:
             for _ in range(1 + (is_faulty and self._dice.random() < REPEATED)):
                 is_lost = is_faulty and self._dice.random() < DROPPED
                 if not is_lost and not self._is_cut(sender) and not self._is_cut(hearer):
-                    slow = is_faulty and self._dice.random() < 0.3
-                    delay = self._dice.random() * (DELAY_SECONDS_MAX if slow else 0.01)
+                    delay = IN_TIME
+                    if is_faulty:
+                        delay = self._dice.random() * (
+                            DELAY_SECONDS_MAX if self._dice.random() < 0.3 else 0.01
+                        )
                     self.later(delay, lambda hearer=hearer: self._hear(hearer, message))  # type: ignore[misc]
 
     def _hear(self, hearer: str, message: Message) -> None:
