@@ -40,6 +40,9 @@ class Session:
         self._is_awake = False
         """Whether the thread will look at what is given without being woken."""
         self._is_open = False
+        # A collector of garbage may drop requests of a thread that gives one.
+        self._lock = threading.RLock()
+        """Held while something is given, and while the session closes: all that is given is taken."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
         self._problem: BaseException | None = None
@@ -63,16 +66,14 @@ class Session:
 
     def give(self, request: Request) -> None:
         """Have a call said, whose waiter is told of the answer. Raises CallRefused after the end of the session, and in a forked child."""
-        if not self.is_usable:
+        if not self._put(request):
             raise CallRefused(
                 "the session in which this would be called has ended, or belongs to the process before a fork"
             )
-        self._put(request)
 
     def drop(self, requests: tuple[Request, ...]) -> None:
         """Have the answers of these calls waited for no more."""
-        if self.is_usable:
-            self._put(requests)
+        self._put(requests)
 
     def close(self) -> None:
         """Say what is given, and end. Calls without an answer are lost."""
@@ -80,11 +81,18 @@ class Session:
             tell(self._loop, self._end.set)
             self._thread.join(CLOSE_SECONDS)
 
-    def _put(self, given: Request | tuple[Request, ...]) -> None:
-        self._given.append(given)
-        if not self._is_awake and self._loop is not None:
-            self._is_awake = True
-            tell(self._loop, self._take)
+    def _put(self, given: Request | tuple[Request, ...]) -> bool:
+        """Return whether this was given; else the session is not usable."""
+        if not self.is_ours:  # Another thread may have had the lock at the fork.
+            return False
+        with self._lock:
+            if not self._is_open or self._loop is None:
+                return False
+            self._given.append(given)
+            if not self._is_awake:
+                self._is_awake = True
+                tell(self._loop, self._take)
+        return True
 
     # The thread.
 
@@ -109,9 +117,12 @@ class Session:
             try:
                 await self._end.wait()
             finally:
-                self._is_open = False
-                self._take()
-                self._speaker.close()
+                with self._lock:
+                    self._is_open = False
+                try:
+                    self._take()
+                finally:
+                    self._speaker.close()
 
     def _take(self) -> None:
         # Whoever gives something from here on wakes the thread again.

@@ -4,8 +4,12 @@
     emulated.json          the same of all emulated tasks that live, written by the worker
     executors.json         the parts that executors use, written by the function server
 
-A holding counts as long as its task's process lives, and a use as long as its executor's does, so that neither needs to be taken out by
-whoever was killed. Files are replaced whole.
+A holding counts as long as its task's process lives, and a use as long as its executor's does, or the warm parent's, which ends what the
+executor leaves: neither needs to be taken out by a process that was killed. Files are replaced whole.
+
+No device is used twice, because both sides write before they read. A task that is told to stop writes that its holding ends, and then
+reads the uses; a function server writes the use of an executor, and then reads the holdings, before the executor may begin. In
+whichever order the two come, one of them sees the other.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,10 +44,15 @@ class HeldBy(Struct, frozen=True):
 
 
 class UsedBy(Struct, frozen=True):
-    """A use, and the process of its executor."""
+    """A use, the process of its executor, and that of the executor's parent."""
 
     use: ExecutorUse
     process: Identity
+    parent: Identity
+
+    def living(self) -> tuple[int, ...]:
+        """Return which of the two live."""
+        return tuple(one.pid for one in (self.process, self.parent) if one.is_alive())
 
 
 class BookFiles:
@@ -75,12 +84,15 @@ class BookFiles:
     def use(self, executors: Iterable[ExecutorUse]) -> None:
         """Write down what executors use. Raises OSError."""
         self._executors.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(self._executors, [UsedBy(one, identity_of(one.pid)) for one in executors])
+        _replace(
+            self._executors,
+            [UsedBy(one, identity_of(one.pid), identity_of(one.parent)) for one in executors],
+        )
 
     def uses(self) -> list[UsedBy]:
-        """Return what living executors use, the oldest first."""
+        """Return what executors use that live, or whose parent does, the oldest first."""
         uses = _read(self._executors, list[UsedBy]) or []
-        return [one for one in uses if one.process.is_alive()]
+        return [one for one in uses if one.living()]
 
 
 def has_room(holdings: Iterable[Holding], uses: Iterable[ExecutorUse]) -> bool:
@@ -119,11 +131,12 @@ class DeviceBook:
             self._look_soon()
 
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
-        """Write down the use of all executors."""
-        try:
-            self._files.use(executors)
-        except OSError as error:
-            logger.error("executors_not_noted", error=str(error))
+        """Write down the use of all executors. Raises OSError."""
+        self._files.use(executors)
+
+    def noted(self) -> tuple[int, ...]:
+        """Return the processes for which uses are noted, by whichever server, as long as they live."""
+        return tuple(pid for one in self._files.uses() for pid in one.living())
 
     def _look_soon(self) -> None:
         self._clock.call_at(after(self._clock.now(), LOOK), self._look)

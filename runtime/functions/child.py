@@ -45,7 +45,7 @@ def run_executor(plan: Plan, calls: int, answers: int, output: int, life: int, p
     code = 1
     try:
         os.setsid()
-        lifeline.end_with_parent(parent)
+        lifeline.signal_with_parent(parent, signal.SIGKILL)
         lifeline.end_with_writer(life)
         _set_up(plan, output)
         Executor(plan, calls, answers).run()
@@ -74,7 +74,9 @@ class Executor:
         os.register_at_fork(after_in_child=self._let_go)
 
     def run(self) -> None:
-        """Get ready, and run calls for as long as the server is there."""
+        """Once the server says so, get ready, and run calls for as long as the server is there."""
+        if self._read() is None:
+            _end_with_server()
         try:
             function = self._get_ready()
         except CodeNotLoaded as error:

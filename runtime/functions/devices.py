@@ -21,6 +21,8 @@ class ExecutorUse(Struct, frozen=True):
     """The part of this machine that one executor uses."""
 
     pid: int
+    parent: int
+    """The process that ends what the executor leaves when it dies."""
     tenant: TenantName
     gpus: tuple[GpuPart, ...]
     cpu_slots: tuple[int, ...]
@@ -37,7 +39,10 @@ class FunctionBook(Protocol):
         """Call back whenever holdings change, from now on; the newest one who asks is called."""
 
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
-        """Write down the use of all executors: a holding that ends is free once no executor uses a part of it."""
+        """Write down the use of all executors: a holding that ends is free once no executor uses a part of it. Raises OSError."""
+
+    def noted(self) -> tuple[int, ...]:
+        """Return the processes for which uses are noted, by whichever server, as long as they live."""
 
 
 class HeldPart(Struct, frozen=True):

@@ -1,7 +1,9 @@
 """Does the effects of a function server with processes: one warm parent, and executors that are forked from it.
 
 Executors run on devices that services of this machine hold for functions (devices.py). An executor that is started while others still
-use its devices, and one that is ended, has its place until the kernel says that the process is gone: no device is used twice.
+use its devices, and one that is ended, has its place until the kernel says that the process is gone: no device is used twice. For the
+same reason a process that was forked may begin once the book names it and its devices are held still (book.py), and no executor is
+placed while processes are left of a server before this one, or of a parent that has died (remains.py).
 """
 
 import asyncio
@@ -10,6 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+
+import structlog
 
 from core.component import Effect
 from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
@@ -32,8 +36,11 @@ from runtime.functions.devices import (
 )
 from runtime.functions.executor import ASKED, End, Executor
 from runtime.functions.pipes import Pipes
+from runtime.functions.remains import Remains
 from runtime.functions.warm_parent import WarmParent
 from runtime.functions.wire import MESSAGE_BYTES_MAX, Fork, Forked, Gone, Kill, Pin, Plan, encode
+
+logger = structlog.get_logger()
 
 PRELOADED = ("numpy",)
 """Modules that many functions use."""
@@ -43,6 +50,8 @@ LOAD_SPAN: Nanoseconds = seconds(600)
 """How long an executor may take to its top level: as long as weights of a large model need."""
 TAKE_BACK: Nanoseconds = Nanoseconds(100 * MILLISECOND)
 """From when the component hears that capacity is taken back, to the end of executors that are still beyond it."""
+DYING: Nanoseconds = seconds(1)
+"""For executors of a server before this one, which the kernel ends, and their parent, which ends what they have left."""
 TAKEN_BACK = End("its capacity was taken back", is_failure=False)
 PARENT_DIED = End("the process that forks executors died")
 DAMAGED = End("it wrote into the pipe of its executor's answers", CallOutcome.FAILED)
@@ -66,7 +75,8 @@ class FunctionDoer:
         modules    loaded once for all executors
         """
         self._clock, self._book, self._directory = clock, book, directory
-        self._parent = WarmParent(environ, modules, self._hear, self._lose_parent)
+        self._remains = Remains(clock, directory, book.noted, self._lose_remains)
+        self._parent = WarmParent(environ, self._remains.directory, modules, self._hear, self._lose_parent)
         self._done: Done | None = None
         self._serial = 0
         self._executors: dict[int, Executor] = {}
@@ -85,6 +95,8 @@ class FunctionDoer:
         """A server has just started; executors of the life before end."""
         self.detach()
         self._done = done
+        if not self._remains.is_over:
+            self._remains.end(DYING)
 
     def detach(self) -> None:
         """The server is gone: nobody hears of its executors, and each of them ends."""
@@ -130,11 +142,14 @@ class FunctionDoer:
         if self._taking_back is not None:
             self._taking_back.cancel()
         self._parent.close()
+        self._remains.close()
+        has_left = self._remains.kill()
         for executor in self._placed.values():
             if executor.pipes is not None:
                 executor.pipes.close()
         self._placed.clear()
-        self._note()
+        if not has_left:
+            self._note()
 
     # Starting and ending.
 
@@ -161,6 +176,8 @@ class FunctionDoer:
 
     def _place(self) -> None:
         """Fork the executors that wait, in order, if there are devices for them."""
+        if not self._remains.is_over:
+            return
         holdings = self._book.holdings()
         for executor in list(self._waiting.values()):
             spec = executor.spec
@@ -192,7 +209,6 @@ class FunctionDoer:
             self._parent.say(order)
         except OSError as error:
             self._drop(executor, End(f"no executor can be started: {error}"))
-        self._note()
 
     def _end(self, executor: Executor, end: End) -> None:
         """End an executor that has devices; the parent tells when it is gone."""
@@ -223,10 +239,20 @@ class FunctionDoer:
             case Forked(_, pid):
                 calls, answers = pipes
                 hear, damaged = partial(self._hear_executor, executor), partial(self._end, executor, DAMAGED)
-                executor.connect(pid, Pipes(calls, answers, hear, damaged))
-                self._note()
+                executor.connect(pid, self._parent.pid, Pipes(calls, answers, hear, damaged))
+                self._let_begin(executor)
             case Gone(_, how, output):
                 self._drop(executor, None, how, output)
+
+    def _let_begin(self, executor: Executor) -> None:
+        """Have an executor begin on its devices: note their use first, and look then whether they are held still."""
+        problem = self._note()
+        if problem:
+            self._end(executor, End(f"the use of its devices cannot be noted: {problem}"))
+        elif executor.serial in self._beyond():
+            self._end(executor, TAKEN_BACK)
+        elif executor.end is None:
+            executor.let_begin()
 
     def _hear_executor(self, executor: Executor, frames: list[bytes]) -> bool:
         was_ready = executor.is_ready
@@ -237,14 +263,20 @@ class FunctionDoer:
         return is_busy
 
     def _lose_parent(self) -> None:
-        """The parent has died, and executors with it: each has its devices until its end of the pipes is closed."""
-        for executor in list(self._placed.values()):
+        """The parent has died, and executors with it: each has its devices until no process of any is left."""
+        for executor in self._placed.values():
             executor.end = executor.end or PARENT_DIED
+        self._remains.end(Nanoseconds(0))
+
+    def _lose_remains(self) -> None:
+        """No process is left of a parent or a server: executors that they had are gone once their end of the pipes is closed."""
+        for executor in list(self._placed.values()):
             gone = partial(self._drop, executor)
             if executor.pipes is None:
                 gone()
             else:
                 executor.pipes.tell_end(gone)
+        self._place()
 
     # Time.
 
@@ -291,10 +323,14 @@ class FunctionDoer:
 
     def _take_back(self) -> None:
         self._taking_back = None
-        uses = {serial: use for serial, use in self._uses().items() if self._placed[serial].end is None}
-        for serial in beyond(self._book.holdings(), uses):
+        for serial in self._beyond():
             self._end(self._placed[serial], TAKEN_BACK)
         self._note()
+
+    def _beyond(self) -> list[int]:
+        """Return the executors, by serial, that have to leave their devices, apart from those that do already."""
+        uses = {serial: use for serial, use in self._uses().items() if self._placed[serial].end is None}
+        return beyond(self._book.holdings(), uses)
 
     def _uses(self) -> dict[int, Use]:
         return {serial: held for serial, one in self._placed.items() if (held := one.held) is not None}
@@ -304,21 +340,27 @@ class FunctionDoer:
             cpu_slots_for(self._book.holdings(), executor.spec.tenant), sorted(os.sched_getaffinity(0))
         )
 
-    def _note(self) -> None:
-        """Write down the use of all executors; of one that is not forked yet under the number of this process."""
+    def _note(self) -> str:
+        """Write down the use of all executors that are forked: others use nothing yet. Return the problem, if there is one.
+
+        As long as executors are left of another server or parent, what was noted of them stays.
+        """
+        if not self._remains.is_over:
+            return ""
         holdings = self._book.holdings()
-        self._book.note_executors(
-            tuple(
-                ExecutorUse(
-                    self._placed[serial].pid or os.getpid(),
-                    use.tenant,
-                    use.gpus,
-                    cpu_slots_for(holdings, use.tenant),
-                    use.need,
-                )
-                for serial, use in self._uses().items()
+        noted = tuple(
+            ExecutorUse(
+                one.pid, one.parent, use.tenant, use.gpus, cpu_slots_for(holdings, use.tenant), use.need
             )
+            for serial, use in self._uses().items()
+            if (one := self._placed[serial]).pid
         )
+        try:
+            self._book.note_executors(noted)
+        except OSError as error:
+            logger.error("executors_not_noted", error=str(error))
+            return str(error)
+        return ""
 
     # Code.
 

@@ -32,6 +32,8 @@ from runtime.functions.devices import read
 
 NO_SPANS = WarmSpans()
 TAKEN_BACK = "its capacity was taken back"
+ENDED = "its server became smaller"
+UNBEGUN = CallAnswer(0, CallOutcome.REFUSED)
 
 
 class BookSource(Protocol):
@@ -97,8 +99,7 @@ class EmulatedExecutors:
             case GiveCalls():
                 pass  # The executor is gone, and the component is about to hear that.
             case EndExecutor(number):
-                self._end(number)
-                self._tell(ExecutorChanged(number, WarmLevel.COLD, is_gone=True))
+                self._end_told(number, ENDED)
             case KeepCode(function, _):
                 self._tell(CodeKept(function))
             case _:
@@ -133,8 +134,7 @@ class EmulatedExecutors:
     def _give(self, number: int, running: Running, calls: tuple[tuple[int, bytes], ...]) -> None:
         is_idle = not running.calls
         if is_idle and not self._takes_all(running):
-            refused = CallAnswer(0, CallOutcome.REFUSED)
-            self._tell(CallsEnded(tuple(EndedCall(number, ticket, refused) for ticket, _ in calls)))
+            self._tell(CallsEnded(tuple(EndedCall(number, ticket, UNBEGUN) for ticket, _ in calls)))
             return
         running.calls += calls
         if is_idle:
@@ -195,13 +195,23 @@ class EmulatedExecutors:
             if self._room.excess() == excess:
                 self._use(running, uses)  # To end this one would make no room for others.
             else:
-                self._take_back(number, running)
+                self._end_told(number, TAKEN_BACK)
 
-    def _take_back(self, number: int, running: Running) -> None:
-        lost = CallAnswer(0, CallOutcome.LOST, problem=TAKEN_BACK)
+    def _end_told(self, number: int, problem: str) -> None:
+        """End an executor, and tell how its calls ended: only the first may have begun."""
+        running = self._executors.get(number)
         self._end(number)
-        if running.calls:
-            self._tell(CallsEnded(tuple(EndedCall(number, ticket, lost) for ticket, _ in running.calls)))
+        if running is not None and running.calls:
+            has_begun = running.level is running.spec.top
+            lost = CallAnswer(0, CallOutcome.LOST, problem=problem)
+            self._tell(
+                CallsEnded(
+                    tuple(
+                        EndedCall(number, ticket, lost if has_begun and not place else UNBEGUN)
+                        for place, (ticket, _) in enumerate(running.calls)
+                    )
+                )
+            )
         self._tell(ExecutorChanged(number, WarmLevel.COLD, is_gone=True))
 
     def _takes_all(self, running: Running) -> bool:

@@ -15,7 +15,7 @@ from core.routing.room import held_idle
 from runtime.effects import Done
 from runtime.functions.devices import Use
 from runtime.functions.pipes import Pipes
-from runtime.functions.wire import BadFrame, decode_change, decode_end, frame_of
+from runtime.functions.wire import GO, BadFrame, decode_change, decode_end, frame_of
 
 
 class End(Struct, frozen=True):
@@ -45,6 +45,9 @@ class Executor:
         self.use: Use | None = None
         """None: the executor waits for devices."""
         self.pid = 0
+        """0: not forked yet."""
+        self.parent = 0
+        """The process that forked it."""
         self.cpus: tuple[int, ...] = ()
         self.pipes: Pipes | None = None
         self.level = WarmLevel.COLD
@@ -57,7 +60,8 @@ class Executor:
         self._said = ""
         """Why the executor cannot get ready, in its own words."""
         self._early: list[bytes] = []
-        """Frames for an executor without pipes yet."""
+        """Frames for an executor that may not begin yet."""
+        self._may_begin = False
 
     @property
     def is_ready(self) -> bool:
@@ -78,18 +82,24 @@ class Executor:
             return None
         return after(self.begun_at, self.spec.timeout)
 
-    def connect(self, pid: int, pipes: Pipes) -> None:
-        """Take the process that was forked, and its pipes."""
-        self.pid, self.pipes = pid, pipes
-        for frame in self._early:
-            pipes.send(frame)
+    def connect(self, pid: int, parent: int, pipes: Pipes) -> None:
+        """Take the process that was forked, the one that forked it, and the pipes."""
+        self.pid, self.parent, self.pipes = pid, parent, pipes
+
+    def let_begin(self) -> None:
+        """Have the process load the function, and use its devices from now on."""
+        assert self.pipes is not None, self.serial
+        self._may_begin = True
+        for frame in (frame_of(GO), *self._early):
+            self.pipes.send(frame)
+        self._early.clear()
 
     def give(self, calls: tuple[tuple[int, bytes], ...], now: Instant) -> None:
         """Have the executor run these calls after those that it has."""
         if not self.calls:
             self.begun_at = now
         self.calls.extend(ticket for ticket, _ in calls)
-        if self.pipes is None:
+        if self.pipes is None or not self._may_begin:
             self._early.append(frame_of(calls))
         else:
             self.pipes.send(frame_of(calls))

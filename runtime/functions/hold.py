@@ -33,10 +33,18 @@ def main(environ: Mapping[str, str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     files.hold(holding, os.getpid())
     signal.sigwait({signal.SIGTERM})
-    files.hold(replace(holding, is_ending=True), os.getpid())
+    tell_end(files, holding)
     let_go(files, holding)
     files.release(holding.share)
     return 0
+
+
+def tell_end(files: BookFiles, holding: Holding) -> None:
+    """Have no executor start on this holding from now on: before uses are read, as book.py explains. Raises OSError."""
+    try:
+        files.hold(replace(holding, is_ending=True), os.getpid())
+    except OSError:  # On a full disk a file can be taken out still: executors leave such a holding too.
+        files.release(holding.share)
 
 
 def let_go(files: BookFiles, holding: Holding) -> None:
@@ -54,7 +62,9 @@ def _kill_newest(files: BookFiles, holding: Holding) -> None:
     others = [one for one in files.holdings() if one.share != holding.share]
     left = sorted(files.uses(), key=lambda one: _is_on(one, held))
     while left and not has_room(others, [one.use for one in left]):
-        processes.kill(left.pop().process.pid)
+        last = left.pop().process
+        if last.is_alive():
+            processes.kill(last.pid)
 
 
 def _is_on(used: UsedBy, gpus: set[int]) -> bool:

@@ -1,6 +1,6 @@
 """Two ways in which the kernel ends a process with another one, however that one ends. Linux alone has them.
 
-`end_with_parent` counts the thread that started a process as its parent, and comes too late for a parent that is gone already;
+`signal_with_parent` counts the thread that started a process as its parent, and comes too late for a parent that is gone already;
 `end_with_writer` needs a pipe, and ends a whole group of processes. Together they leave no gap.
 """
 
@@ -13,9 +13,9 @@ PR_SET_PDEATHSIG = 1
 F_SETSIG = 10
 
 
-def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process once its parent ends. Ends the process now if the parent is gone. Raises OSError."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
+def signal_with_parent(parent: int, number: signal.Signals) -> None:
+    """Have the kernel send this process a signal once its parent ends. Ends the process now if the parent is gone. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)

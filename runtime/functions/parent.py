@@ -3,7 +3,8 @@
 A fork of a process that has loaded Python, this package and some modules takes milliseconds, where a new process takes tenths of a
 second. Only a process of one thread is forked safely: this one has no other, and never runs code of a function.
 
-SOCKET and LIFE are descriptors. All ends with the server: the parent by its socket and by the kernel, executors by the kernel alone.
+SOCKET and LIFE are descriptors. All ends with the server: executors by the kernel alone, and the parent by its socket, once it has ended
+all that its executors have left. Whatever they start stays below the parent, also in a session of its own (a child subreaper: prctl(2)).
 """
 
 import gc
@@ -22,6 +23,7 @@ from msgspec import Struct
 
 from runtime.functions import lifeline
 from runtime.functions.child import run_executor
+from runtime.functions.remains import VARIABLE, executor_of, mark_of_executor
 from runtime.functions.wire import (
     MESSAGE_BYTES_MAX,
     OUTPUT_KEPT,
@@ -34,9 +36,14 @@ from runtime.functions.wire import (
     decode_order,
     encode,
 )
+from runtime.tasks import machine
 
 PIPE_BYTES = 64 * 1024
 """In a pipe at most."""
+REAP_SECONDS = 1.0
+"""Between two looks for processes that were left to the parent and have ended."""
+KILL_SECONDS = 0.02
+"""Between two looks for those that are being killed."""
 
 
 class Child(Struct):
@@ -59,6 +66,9 @@ class Parent:
         self._life = life
         self._children: dict[int, Child] = {}
         """By serial."""
+        self._ended: list[Gone] = []
+        """Of executors that have ended, and may have left processes."""
+        self._directory = os.environ[VARIABLE].rpartition("/")[0]
         self._ready = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -67,20 +77,23 @@ class Parent:
         with suppress(BrokenPipeError, ConnectionResetError):
             while self._take_turn():
                 pass
-        for child in self._children.values():
-            _kill(child.pid)
-        for child in self._children.values():
-            os.waitpid(child.pid, 0)
+        while left := machine.descendants_of(os.getpid()):
+            for pid in left:
+                machine.kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
 
     def _take_turn(self) -> bool:
         """Do all that is to be done now. Return whether the server is there."""
-        for key, _ in self._ready.select():
+        for key, _ in self._ready.select(KILL_SECONDS if self._ended else REAP_SECONDS):
             if key.fileobj is self._server:
                 if not self._obey():
                     return False
             else:
                 take: Callable[[], None] = key.data
                 take()
+        self._reap_left()
+        if self._ended:
+            self._end_left()
         return True
 
     def _obey(self) -> bool:
@@ -108,7 +121,7 @@ class Parent:
             here = os.getpid()
             pid = os.fork()
             if not pid:
-                self._become(order.plan, pipes, here)
+                self._become(order.serial, order.plan, pipes, here)
         except OSError as error:
             for end in pipes:
                 os.close(end)
@@ -123,7 +136,7 @@ class Parent:
         for end in (calls, to_calls, from_answers, answers, output):
             os.close(end)
 
-    def _become(self, plan: Plan, pipes: list[int], parent: int) -> NoReturn:
+    def _become(self, serial: int, plan: Plan, pipes: list[int], parent: int) -> NoReturn:
         """Be the executor that was just forked, with no descriptor that is not its own."""
         calls, to_calls, from_answers, answers, from_output, output = pipes
         try:
@@ -133,12 +146,13 @@ class Parent:
             for end in (to_calls, from_answers, from_output, *others):
                 if end >= 0:
                     os.close(end)
+            os.environ[VARIABLE] = mark_of_executor(self._directory, serial)
             run_executor(plan, calls, answers, output, self._life, parent)
         finally:
             os._exit(1)
 
     def _wait_for(self, serial: int) -> None:
-        """An executor has ended: end the processes that it has left in its group, and tell the server."""
+        """An executor has ended: end the processes that it has left in its group at once, and others soon."""
         child = self._children.pop(serial)
         # The number of the group is not given again before the executor was waited for.
         _kill(child.pid)
@@ -148,7 +162,29 @@ class Parent:
         os.close(child.process)
         if child.output >= 0:
             self._close_output(child)
-        self._server.send(encode(Gone(serial, how_ended(status), child.kept.decode(errors="replace"))))
+        self._ended.append(Gone(serial, how_ended(status), child.kept.decode(errors="replace")))
+
+    def _reap_left(self) -> None:
+        """Wait for processes that were left to this one and have ended, until an executor comes first, whose end is told otherwise."""
+        executors = {child.pid for child in self._children.values()}
+        with suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if ended.si_pid in executors:
+                    return
+                os.waitpid(ended.si_pid, 0)
+
+    def _end_left(self) -> None:
+        """Kill all that ended executors have left. Tell the server of the executors once none is left."""
+        living = frozenset(child.pid for child in self._children.values())
+        left = machine.descendants_of(os.getpid(), living)
+        # A program that a living executor has started in the background carries that executor's mark.
+        left -= {pid for pid in left if executor_of(pid) in self._children}
+        for pid in left:
+            machine.kill(pid, signal.SIGKILL)
+        if not left:
+            for gone in self._ended:
+                self._server.send(encode(gone))
+            self._ended.clear()
 
     def _listen(self, child: Child) -> None:
         """Take some of an executor's output, if there is any."""
@@ -197,7 +233,9 @@ def _pin(pid: int, cpus: tuple[int, ...]) -> None:
 def main(arguments: list[str]) -> int:
     """Load what functions have in common, and fork until the server is gone."""
     server, life, server_pid = map(int, arguments[:3])
-    lifeline.end_with_parent(server_pid)
+    # Its socket ends this process, unless a stop signal keeps it from that.
+    lifeline.signal_with_parent(server_pid, signal.SIGCONT)
+    machine.adopt_orphans(machine.load_prctl())
     for module in arguments[3:]:
         with suppress(ImportError):
             importlib.import_module(module)

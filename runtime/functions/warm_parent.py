@@ -11,13 +11,14 @@ from contextlib import suppress
 
 import structlog
 
+from runtime.functions.remains import PARENT, VARIABLE, mark_of_executor
 from runtime.functions.wire import MESSAGE_BYTES_MAX, Fork, Forked, Gone, Kill, Pin, decode_report, encode
 
 logger = structlog.get_logger()
 
-PARENT = ("-P", "-m", "runtime.functions.parent")
+PROGRAM = ("-P", "-m", "runtime.functions.parent")
 END_SECONDS = 2.0
-"""For the parent to end all executors once its server closes; then the kernel ends them."""
+"""For the parent to end all executors, and what they have started, once its server closes; then the kernel ends executors."""
 PIPES = 2
 """Descriptors that come with `Forked`."""
 
@@ -28,18 +29,20 @@ class WarmParent:
     def __init__(
         self,
         environ: Mapping[str, str],
+        directory: str,
         modules: tuple[str, ...],
         heard: Callable[[Forked | Gone, list[int]], None],
         died: Callable[[], None],
     ) -> None:
         """Take what the process needs.
 
-        environ  of the process and of all executors
-        modules  that the process loads, if they are there, and no executor then has to
-        heard    takes the parent's reports; with `Forked` come the server's ends of the executor's pipes, calls and answers
-        died     called when the process is gone by itself, and the kernel ends its executors
+        environ    of the process and of all executors
+        directory  of the server, for marks
+        modules    that the process loads, if they are there, and no executor then has to
+        heard      takes the parent's reports; with `Forked` come the server's ends of the executor's pipes, calls and answers
+        died       called when the process is gone by itself, and the kernel ends its executors
         """
-        self._environ, self._modules = dict(environ), modules
+        self._environ, self._modules = {**environ, VARIABLE: mark_of_executor(directory, PARENT)}, modules
         self._heard, self._died = heard, died
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -76,7 +79,14 @@ class WarmParent:
         """Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life, self._life = os.pipe()
-        command = [sys.executable, *PARENT, str(theirs.fileno()), str(life), str(os.getpid()), *self._modules]
+        command = [
+            sys.executable,
+            *PROGRAM,
+            str(theirs.fileno()),
+            str(life),
+            str(os.getpid()),
+            *self._modules,
+        ]
         try:
             self._process = subprocess.Popen(
                 command,

@@ -2,7 +2,8 @@
 
 Server and parent have a socket that keeps messages apart (`Fork`, `Pin`, `Kill`; `Forked`, `Gone`). Each executor has two pipes to the
 server: calls go in by frames of (ticket, arguments) pairs; out come `ExecutorChanged` until the top level is reached, then one
-`EndedCall` a frame. A frame is its length and so many bytes of MessagePack.
+`EndedCall` a frame. A frame is its length and so many bytes of MessagePack. The first frame in has no calls: an executor loads nothing
+of its function, and so uses no device, before that frame has come.
 """
 
 import struct
@@ -21,6 +22,9 @@ MESSAGE_BYTES_MAX = 64 * 1024
 """Between a server and its parent."""
 OUTPUT_KEPT = 4 * 1024
 """Bytes of an executor's newest output, for the problem of its death."""
+
+GO: tuple[tuple[int, bytes], ...] = ()
+"""The calls of the first frame that an executor gets."""
 
 
 class Plan(Struct, frozen=True):
@@ -67,7 +71,7 @@ class Forked(Struct, frozen=True, tag="forked"):
 
 
 class Gone(Struct, frozen=True, tag="gone"):
-    """An executor has ended, and was waited for; or there is none."""
+    """An executor has ended, with all that it has started, and was waited for; or there is none."""
 
     serial: int
     how: str

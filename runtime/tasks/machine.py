@@ -84,6 +84,18 @@ def processes() -> dict[int, tuple[int, int]]:
     return found
 
 
+def descendants_of(pid: int, beside: frozenset[int] = frozenset()) -> set[int]:
+    """Return all that descend from a process, but for some of them and whatever descends from those."""
+    parents = {one: parent for one, (parent, _) in processes().items()}
+    found = {pid}
+    is_growing = True
+    while is_growing:
+        more = {one for one, parent in parents.items() if parent in found} - found - beside
+        found |= more
+        is_growing = bool(more)
+    return found - {pid}
+
+
 def family_of(group: int) -> dict[int, tuple[int, bool]]:
     """Each member's parent, and whether it is a shell."""
     found = {}

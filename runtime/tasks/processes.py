@@ -64,15 +64,16 @@ def left_of(task_dir: str, session: Identity | None) -> list[int]:
     return [pid for pid, words in _living() if is_ours(words) or mark_of(pid) == task_dir]
 
 
-def marked_under(directory: str) -> list[tuple[int, str]]:
+def marked_under(directory: str, variable: str = MARK) -> list[tuple[int, str]]:
     """Processes that carry a mark below this directory, each with its mark."""
-    return [(pid, mark) for pid, _ in _living() if (mark := mark_of(pid)).startswith(f"{directory}/")]
+    found = ((pid, mark_of(pid, variable)) for pid, _ in _living())
+    return [(pid, mark) for pid, mark in found if mark.startswith(f"{directory}/")]
 
 
-def mark_of(pid: int) -> str:
+def mark_of(pid: int, variable: str = MARK) -> str:
     """The directory of the task that a process descends from; empty when it carries none, or is not ours to ask."""
     try:
-        return machine.decoded(Path(f"/proc/{pid}/environ").read_bytes()).get(MARK, "")
+        return machine.decoded(Path(f"/proc/{pid}/environ").read_bytes()).get(variable, "")
     except OSError:
         return ""
 

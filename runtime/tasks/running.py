@@ -368,14 +368,7 @@ class Runner:
         self.kills += 1
         if not self.has_main_ended:
             self.send(_signal.SIGKILL)
-        parents = {pid: parent for pid, (parent, _) in machine.processes().items()}
-        doomed = {os.getpid()}
-        is_growing = True
-        while is_growing:
-            more = {pid for pid, parent in parents.items() if parent in doomed} - doomed
-            doomed |= more
-            is_growing = bool(more)
-        for pid in sorted(doomed - {os.getpid()}):
+        for pid in sorted(machine.descendants_of(os.getpid())):
             machine.kill(pid, _signal.SIGKILL)
 
     def warn(self) -> None:

@@ -21,9 +21,10 @@ from core.nouns.instant import seconds
 from core.nouns.quantities import Amount
 from core.rules.functions.calls import problems_of_function
 from mizzen.functions import speaker
+from mizzen.functions.calls import OneAnswer, Request
 from mizzen.functions.decorator import Function
 from mizzen.functions.needs import need_of, span_of
-from mizzen.functions.session import close, session, session_now
+from mizzen.functions.session import Session, close, session, session_now
 from tests.mizzen.functions import called
 from tests.mizzen.functions.running import FLEET, FunctionsPlane
 
@@ -298,6 +299,28 @@ def test_session_ends_and_another_begins(plane: FunctionsPlane) -> None:
         close()
         assert session_now() is None
     assert names[0] != names[1]
+
+
+def test_call_that_is_given_while_the_session_ends_is_refused(
+    plane: FunctionsPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late the session ends, no call is given to one that looks no more."""
+    assert 2 == on_executors(called.double).call(1)
+    ending, is_first = session(), True
+
+    def is_ours(one: Session) -> bool:
+        nonlocal is_first
+        if one is ending and is_first:
+            is_first = False
+            close()
+        return True
+
+    spec = on_executors(called.double).description.spec(ending.tenant)
+    request = Request(spec, b"", b"", seconds(1), False, OneAnswer())
+    monkeypatch.setattr(Session, "is_ours", property(is_ours))
+    found = beside(ending.give, request)
+    with pytest.raises(mizzen.CallRefused, match="has ended"):
+        found.result(10)
 
 
 SCRIPT = """

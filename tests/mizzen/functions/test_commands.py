@@ -186,7 +186,7 @@ def test_map_of_a_function_that_never_runs_ends(here: Path, capsys: Captured) ->
         "--within",
         "200ms",
     )
-    assert "mizzen: jobs_of_ml.double: there was no answer within" in refused(capsys, *words, exit_code=1)
+    assert "mizzen: jobs_of_ml.double: no router could take it within" in refused(capsys, *words, exit_code=1)
     assert {} == values(here / "out")
 
 

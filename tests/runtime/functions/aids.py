@@ -72,6 +72,9 @@ class WrittenBook:
     def watch(self, changed: Callable[[], None]) -> None:
         self._changed = changed
 
+    def noted(self) -> tuple[int, ...]:
+        return ()
+
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
         self.uses = executors
         used = Amount()
@@ -129,6 +132,12 @@ class Server:
             while not is_so():
                 self._rang.clear()
                 await self._rang.wait()
+
+    async def until_noted(self) -> None:
+        """Wait until an executor is forked."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not self.book.uses:
+                await asyncio.sleep(0.005)
 
     def levels(self, number: int) -> list[WarmLevel]:
         """The levels to which an executor has come."""

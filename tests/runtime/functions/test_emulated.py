@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from core.effects import EndExecutor, GiveCalls, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import BookRead, CallsEnded, ExecutorChanged
 from core.nouns.function import CallOutcome, FunctionSpec, Holding, WarmSpans
 from core.nouns.ids import TenantName
-from core.nouns.instant import SECOND
+from core.nouns.instant import SECOND, seconds
 from core.nouns.quantities import NOTHING, Amount
 from core.nouns.workload import Serves
 from runtime.functions.emulated import EmulatedExecutors
@@ -121,7 +122,7 @@ def test_ended_task_takes_its_executors_along() -> None:
         book.write(a_holding(1))
         heard = server.heard()
         assert [2] == gone(heard)
-        assert {2: CallOutcome.LOST, 3: CallOutcome.LOST} == outcomes(heard)
+        assert {2: CallOutcome.LOST, 3: CallOutcome.REFUSED} == outcomes(heard)
         book.write()
         assert [1] == gone(server.heard())
         assert {} == server.executors.used()
@@ -144,6 +145,35 @@ def test_idle_executor_leaves_its_cores_to_others() -> None:
         server.executors.begin(EndExecutor(1))
         assert [1] == gone(server.heard())
         assert {ML: Amount(0, 0, 1 << 30)} == server.executors.used()
+
+    in_virtual_time(body)
+
+
+def test_executor_that_is_ended_tells_how_its_calls_ended() -> None:
+    """The first had begun; the one behind had not. Its end is told after theirs."""
+
+    async def body(place: Place) -> None:
+        server = Server(place, Book(a_holding(1)))
+        await server.warm(1)
+        server.give(1, 1, 2)
+        server.heard()
+        server.executors.begin(EndExecutor(1))
+        heard = server.heard()
+        assert {1: CallOutcome.LOST, 2: CallOutcome.REFUSED} == outcomes(heard)
+        assert [CallsEnded, ExecutorChanged] == [type(one) for one in heard]
+
+    in_virtual_time(body)
+
+
+def test_executor_that_starts_has_begun_no_call() -> None:
+    """Its calls run elsewhere, those too that may be begun once only."""
+
+    async def body(place: Place) -> None:
+        server = Server(place, Book(a_holding(1)))
+        server.executors.begin(StartExecutor(1, replace(SPEC, warm=WarmSpans(seconds(9)))))
+        server.give(1, 1, 2)
+        server.executors.begin(EndExecutor(1))
+        assert {1: CallOutcome.REFUSED, 2: CallOutcome.REFUSED} == outcomes(server.heard())
 
     in_virtual_time(body)
 

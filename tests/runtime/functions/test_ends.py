@@ -34,7 +34,7 @@ async def test_all_end_with_a_server_that_is_killed(tmp_path: Path, is_parent_st
     try:
         assert owner.stdout is not None
         pids = [int(word) for word in (await owner.stdout.readline()).split()]
-        assert 6 == len(pids)
+        assert 8 == len(pids)
         assert all(start_of_living(pid) for pid in pids)
         if is_parent_stopped:
             os.kill(pids[0], signal.SIGSTOP)
@@ -93,6 +93,42 @@ async def test_executor_that_is_killed_from_outside_failed_its_call(tmp_path: Pa
         os.kill(server.book.uses[0].pid, signal.SIGKILL)
         assert "its executor died of it: signal 9 (SIGKILL)" == await server.failure(1)
         assert await server.until_gone(1)
+
+
+@pytest.mark.parametrize("target", ["plain:spawn", "plain:spawn_apart", "plain:spawn_behind"])
+@pytest.mark.parametrize("is_parent_killed", [False, True])
+async def test_programs_of_an_executor_end_with_it(
+    tmp_path: Path, target: str, is_parent_killed: bool
+) -> None:
+    """In its group, in a session of their own, or left by the process that started them: they are gone before the executor is."""
+    async with serving(tmp_path) as server:
+        await server.ready(1, spec(target))
+        server.give(1, (1, 600))
+        program = await server.value(1)
+        assert start_of_living(program)
+        if is_parent_killed:
+            os.kill(server.doer._parent.pid, signal.SIGKILL)
+        else:
+            server.end(1)
+        await server.until_gone(1)
+        assert not start_of_living(program)
+        assert () == server.book.uses
+
+
+async def test_programs_of_an_executor_outlive_another_one(tmp_path: Path) -> None:
+    """Also one in the background, which is the parent's child by then; once it has ended by itself, no zombie is left."""
+    async with serving(tmp_path) as server:
+        for number in (1, 2):
+            await server.ready(number, spec("plain:spawn_behind"))
+        server.give(1, (1, 600))
+        server.give(2, (2, 600), (3, 0))
+        programs = [await server.value(ticket) for ticket in (1, 2, 3)]
+        server.end(1)
+        await server.until_gone(1)
+        assert [False, True] == [bool(start_of_living(program)) for program in programs[:2]]
+        async with asyncio.timeout(5):
+            while Path(f"/proc/{programs[2]}").exists():
+                await asyncio.sleep(0.02)
 
 
 async def test_next_life_of_a_server_begins_without_executors(tmp_path: Path) -> None:
@@ -163,7 +199,7 @@ async def test_executor_that_is_taken_back_while_it_starts_is_no_failure(tmp_pat
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
     async with serving(tmp_path) as server:
         server.start(1, spec("slow:f", directory=tmp_path))
-        await server.until(lambda: bool(server.book.uses))
+        await server.until_noted()
         server.book.write(holding(cores=0))
         assert "" == await server.until_gone(1)
 

@@ -36,7 +36,7 @@ def a_holding(name: str = "w-1.main.0", *, gpus: tuple[int, ...] = (), is_ending
 def a_use(pid: int = 1, *, gpus: tuple[int, ...] = ()) -> ExecutorUse:
     """An executor with a core, or on these GPUs."""
     amount = Amount(1_000 * len(gpus), 1_000, 1 << 30)
-    return ExecutorUse(pid, ML, tuple(GpuPart(index, 1_000) for index in gpus), (), amount)
+    return ExecutorUse(pid, pid, ML, tuple(GpuPart(index, 1_000) for index in gpus), (), amount)
 
 
 @pytest.fixture

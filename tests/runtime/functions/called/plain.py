@@ -138,6 +138,22 @@ def spawn(_: Any) -> int:
     return subprocess.Popen(["sleep", "600"]).pid
 
 
+def spawn_apart(_: Any) -> int:
+    """Start a program in a session of its own."""
+    return subprocess.Popen(["sleep", "600"], start_new_session=True).pid
+
+
+def spawn_behind(seconds: float) -> int:
+    """Start a program in the background of a shell that ends."""
+    command = f"sleep {seconds} > /dev/null 2>&1 & echo $!"
+    return int(subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout)
+
+
+def touch(path: str) -> None:
+    """Leave a file."""
+    Path(path).touch()
+
+
 def forked_descriptors(_: Any) -> tuple[int, int]:
     """Return the number of pipes that this process has, and that a process forked from it has."""
     read, write = os.pipe()
