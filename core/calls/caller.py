@@ -202,7 +202,8 @@ class Caller:
         row = self.calls.get(answer.number)
         if row is not None:
             if answer.outcome is CallOutcome.REFUSED and row.may_have_begun:
-                answer = replace(answer, outcome=CallOutcome.LOST)  # A router that is gone may have had it begun.
+                # A router that is gone may have had it begun.
+                answer = replace(answer, outcome=CallOutcome.LOST)
             self._end(answer.number)
             self._ended.append(answer)
             if self._unsaid:
