@@ -68,7 +68,7 @@ def _runs(server: Machine[Any], function: FunctionSpec, number: int) -> RunCalls
 
 
 def of_the_function_router(start: Start) -> Machine[Any]:
-    """Calls that are sent, that end, are said again, lost, late and given back; a caller and a server that are gone."""
+    """Calls that are sent, that end, are said again, lost, late and given back; a caller, a server and functions that are gone."""
     router = a_router(start)
     report = _reports(router)
     report()
@@ -93,7 +93,13 @@ def of_the_function_router(start: Start) -> Machine[Any]:
     report(life="server-2", size=NOTHING)
     router.wait(seconds(1))
     router.wait(SERVER_GONE)
-    router.wait(CALLER_SILENCE_MAX)
+    for _ in range(KEEP_ALIVE_MAX // CALLER_SILENCE_MAX + 1):
+        router.wait(CALLER_SILENCE_MAX)
+        if router.state.told is not None:
+            number = router.state.told.number
+            router.hear(FunctionsRemembered(EU, "r0", router.state.life, number))
+        report(life="server-2")
+    router.wait(seconds(1))
     return router
 
 

@@ -59,6 +59,8 @@ class WrittenBook:
         self.uses: tuple[ExecutorUse, ...] = ()
         self.most = Amount()
         """The largest use of all executors together that was noted."""
+        self.most_executors = 0
+        """As many were noted at once."""
 
     def write(self, *holdings: Holding) -> None:
         """From now on these are the holdings."""
@@ -77,6 +79,7 @@ class WrittenBook:
 
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
         self.uses = executors
+        self.most_executors = max(self.most_executors, len(executors))
         used = Amount()
         for one in executors:
             used = used.plus(one.amount)
