@@ -26,6 +26,7 @@ Ablations of `mws`, and others:
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -124,7 +125,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     begun = time.perf_counter()
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         jobs = {(name, seed): pool.submit(tried, name, seed, effort) for name in ways for seed in seeds}
-        found = {name: [jobs[name, seed].result() for seed in seeds] for name in ways}
+        found = {name: [_told(name, seed, jobs[name, seed].result()) for seed in seeds] for name in ways}
         halves = {
             name: [
                 pool.submit(played, MAIN[name], seed, max(1.0, mws.capacity / 2), effort.spans)
@@ -198,6 +199,12 @@ def findings_of(found: dict[str, list[Tried]], at_half: dict[str, float], second
     )
     known = [one for one in YARDSTICKS if one.beside in figures]
     return Findings({**figures, **{bar.name: bar.value for bar in bars}}, bars, known)
+
+
+def _told(name: str, seed: int, one: Tried) -> Tried:
+    """Say how far it is, and return what was found."""
+    print(f"mws: {name}, seed {seed}: {one.capacity:.1f} calls a second", file=sys.stderr, flush=True)
+    return one
 
 
 def _colds(many: list[Tried]) -> list[tuple[float, float]]:
