@@ -169,3 +169,9 @@ class KeepCode(Effect, frozen=True):
 
     function: FunctionId
     code: bytes
+
+
+class ForgetCode(Effect, frozen=True):
+    """Delete the pickled code of functions, where there is some. Nothing comes back."""
+
+    functions: tuple[FunctionId, ...]

@@ -28,7 +28,7 @@ from components.function_server.reports import report_of
 from components.function_server.state import CallKey, ExecutorRow, RunRow, ServerState
 from core.calls.lives import is_older
 from core.component import NOTHING, Decision, Effect, Follow, Images
-from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, ReadBook, StartExecutor
 from core.fact import Fact, Note
 from core.messages.base import Envelope, Message, Woken
 from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
@@ -263,7 +263,10 @@ class FunctionServer:
             messages += reports
             notes.append(Reported(reports))
         if state.forget_at <= now:
-            notes.append(FunctionsForgotten(_unused(state, now)))
+            unused = _unused(state, now)
+            notes.append(FunctionsForgotten(unused))
+            pickled = tuple(one for one in unused if not state.functions[one].spec.code.target)
+            effects += [ForgetCode(pickled)] if pickled else []
         return Decision(tuple(notes), tuple(messages), tuple(effects))
 
     def _reports(self, state: ServerState, now: Instant) -> tuple[ServerReport, ...]:

@@ -7,7 +7,6 @@ placed while processes are left of a server before this one, or of a parent that
 """
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,14 +15,14 @@ from pathlib import Path
 import structlog
 
 from core.component import Effect
-from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import CodeKept, ExecutorChanged
 from core.nouns.function import CallOutcome, FunctionSpec, WarmLevel
-from core.nouns.ids import FunctionId
 from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, seconds
 from runtime.clock import Clock
 from runtime.effects import Done
+from runtime.functions.code_files import CodeFiles
 from runtime.functions.devices import (
     ExecutorUse,
     FunctionBook,
@@ -74,7 +73,8 @@ class FunctionDoer:
         environ    of executors: holds no password, and lets libraries start no threads
         modules    loaded once for all executors
         """
-        self._clock, self._book, self._directory = clock, book, directory
+        self._clock, self._book = clock, book
+        self._code = CodeFiles(directory)
         self._remains = Remains(clock, directory, book.noted, self._lose_remains)
         self._parent = WarmParent(environ, self._remains.directory, modules, self._hear, self._lose_parent)
         self._done: Done | None = None
@@ -94,6 +94,7 @@ class FunctionDoer:
     def attach(self, done: Done) -> None:
         """A server has just started; executors of the life before end."""
         self.detach()
+        self._code.forget_all()
         self._done = done
         if not self._remains.is_over:
             self._remains.end(DYING)
@@ -126,7 +127,9 @@ class FunctionDoer:
             case EndExecutor(number):
                 self._obey_end(number)
             case KeepCode(function, code):
-                self._tell(CodeKept(function, self._keep(function, code)))
+                self._tell(CodeKept(function, self._code.keep(function, code)))
+            case ForgetCode(functions):
+                self._code.forget(functions)
             case _:
                 raise AssertionError(effect)
 
@@ -194,7 +197,7 @@ class FunctionDoer:
         plan = Plan(
             executor.number,
             spec.code,
-            "" if spec.code.target else str(self._file_of(spec.id)),
+            "" if spec.code.target else str(self._code.path_of(spec.id)),
             spec.top is WarmLevel.DEVICE,
             tuple(gpu.index for gpu in use.gpus),
             executor.cpus,
@@ -361,24 +364,6 @@ class FunctionDoer:
             logger.error("executors_not_noted", error=str(error))
             return str(error)
         return ""
-
-    # Code.
-
-    def _keep(self, function: FunctionId, code: bytes) -> str:
-        """Keep pickled code. Return the problem, if there is one."""
-        path = self._file_of(function)
-        try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_bytes(code)
-            part.replace(path)
-        except OSError as error:
-            return str(error)
-        return ""
-
-    def _file_of(self, function: FunctionId) -> Path:
-        """Return the file of a function's code; tenant and digest are in its name, whatever letters they are made of."""
-        return self._directory / hashlib.sha256(function.encode()).hexdigest()
 
     def _tell(self, message: Message) -> None:
         if self._done is not None:

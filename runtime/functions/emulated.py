@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.component import Effect
-from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import CallsEnded, CodeKept, EndedCall, ExecutorChanged
 from core.nouns.function import CallAnswer, CallOutcome, FunctionSpec, Holding, WarmLevel, WarmSpans
@@ -102,6 +102,8 @@ class EmulatedExecutors:
                 self._end_told(number, ENDED)
             case KeepCode(function, _):
                 self._tell(CodeKept(function))
+            case ForgetCode():
+                pass  # None was kept.
             case _:
                 raise AssertionError(effect)
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from core.calls.lives import life_of
+from core.effects import ForgetCode
 from core.messages.base import Message
 from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
 from core.messages.functions import AskCalls, CallsAnswered, CodeSent, CodeWanted, Run, RunCalls
@@ -31,7 +32,7 @@ from tests.components.support.functions import (
     started,
     stopped,
 )
-from tests.matching import said, said_once
+from tests.matching import begun, said, said_once
 
 LIFE, NEXT_LIFE = life_of(START), life_of(after(START, seconds(1)))
 
@@ -210,9 +211,20 @@ def test_function_that_is_not_used_is_forgotten(start: Any) -> None:
     server.wait(seconds(120))
     assert [pickled.id] == list(server.state.functions), "its executor is not gone yet"
     server.hear(is_gone(1))
-    server.wait(seconds(60))
+    assert [ForgetCode((pickled.id,))] == begun(server.wait(seconds(60)), ForgetCode)
     assert {} == server.state.functions
     run(2)
+
+
+def test_named_code_is_not_deleted(start: Any) -> None:
+    """It is a file of the tenant's, and no copy."""
+    server = a_server(start, cores=1)
+    warm(server)
+    server.wait(KEEP_ALIVE_MAX)
+    server.hear(is_gone(1))
+    decision = server.wait(seconds(120))
+    assert {} == server.state.functions
+    assert [] == begun(decision, ForgetCode)
 
 
 def test_function_that_is_called_or_waits_is_not_forgotten(start: Any) -> None:

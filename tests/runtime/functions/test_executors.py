@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.effects import GiveCalls, KeepCode
+from core.effects import ForgetCode, GiveCalls, KeepCode
 from core.messages.base import Message
 from core.messages.executors import CallsEnded, CodeKept
 from core.nouns.function import CallOutcome, GpuPart, WarmLevel
@@ -14,7 +14,7 @@ from core.nouns.function_limits import CALL_BATCH_BYTES
 from core.nouns.quantities import Amount
 from core.nouns.workload import Serves
 from runtime.functions.packing import pack_arguments
-from tests.runtime.functions.aids import BERT, PATIENCE_SECONDS, Server, holding, serving, spec
+from tests.runtime.functions.aids import ANNA, BERT, PATIENCE_SECONDS, Server, holding, serving, spec
 from tests.runtime.functions.called import plain
 
 pytestmark = pytest.mark.processes
@@ -236,6 +236,19 @@ async def test_code_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
         kept = server.heard[-1]
         assert isinstance(kept, CodeKept)
         assert str(tmp_path / "code") in kept.problem
+
+
+async def test_code_is_deleted_when_it_is_forgotten(tmp_path: Path) -> None:
+    """And at the start of a server, which knows nothing of what others were sent."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "of_the_life_before").touch()
+    async with serving(tmp_path) as server:
+        assert [] == list((tmp_path / "code").iterdir())
+        for tenant in (ANNA, BERT):
+            await server.keep(spec("", tenant=tenant), len)
+        assert 2 == len(list((tmp_path / "code").iterdir()))
+        server.doer.begin(ForgetCode((spec("").id, spec().id)))
+        assert 1 == len(list((tmp_path / "code").iterdir()))
 
 
 async def _until_on(server: Server, number: int, cores: list[int]) -> None:
