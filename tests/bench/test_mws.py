@@ -28,7 +28,7 @@ def test_calls_are_the_same_at_every_rate() -> None:
 
 @pytest.mark.parametrize("way", ["mws", "mws_published", "rate_published", "jsq", "hash", "jsq_waits"])
 def test_few_calls_are_answered_in_time(way: str) -> None:
-    """H-7: whatever the policy, with executors that start when they are needed first; without limits of capacity."""
+    """Whatever the policy, with executors that start when they are needed first; without limits of capacity."""
     found = played((MAIN | OTHERS)[way], 1, 3.0, IN_SMALL)
     assert found.is_within
     assert 150 < found.calls == len(found.latencies) < 210

@@ -9,11 +9,13 @@ from components.function_router.component import FunctionRouter
 from core.events.functions import FunctionsCounted
 from core.fact import Fact
 from core.images.functions import HOUR, HOURS_KEPT, Functions
+from core.messages.executors import BookRead, ExecutorChanged
 from core.messages.functions import CountFunctions, FunctionsRemembered
-from core.nouns.function import FunctionCount
+from core.nouns.function import FunctionCount, WarmLevel
 from core.nouns.function_limits import FUNCTIONS_REMEMBERED_MAX
 from core.nouns.ids import FunctionId, region_log
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
+from core.nouns.quantities import Amount
 from tests.builders import EU, START
 from tests.components.support.functions import (
     ROUTERS,
@@ -72,6 +74,29 @@ def test_calls_are_counted_once_a_minute(start: Any) -> None:
     assert [told] == again
     router.hear(FunctionsRemembered(EU, "r0", router.state.life, 1))
     assert [] == counts(router, seconds(200))
+
+
+def test_calls_are_cold_by_the_level_at_which_they_come(start: Any) -> None:
+    """H-7: no executor, a process, weights in host memory; those behind a ready one are not cold."""
+    router, server = a_told_router(start), a_server(start, cores=4)
+    onto_gpu = a_function(need=Amount(1_000, 1_000, 1 << 30))
+    server.hear(BookRead(Amount(4_000, 4_000, 64 << 30)))
+    carry_reports(server, router)
+    for number, level in enumerate((WarmLevel.PROCESS, WarmLevel.HOST, WarmLevel.DEVICE), 1):
+        call(router, calls(number), function=onto_gpu)
+        carry_runs(router, server)
+        server.now = router.now
+        assert [number] == started(server.wake())
+        server.hear(ExecutorChanged(1, level))
+    call(router, calls(4), function=onto_gpu)
+    carry_runs(router, server)
+    for ticket in range(1, 5):
+        server.wake()
+        ends(server, 1, ticket)
+    server.now = after(server.now, seconds(1))
+    carry_reports(server, router)
+    (told,) = counts(router, seconds(61))
+    assert (4, (1, 1, 1)) == (told.counts[0].done, told.counts[0].cold)
 
 
 def test_calls_that_end_while_the_store_is_told_are_in_the_next_count(start: Any) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from core.effects import EndExecutor, GiveCalls, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import BookRead, CallsEnded, ExecutorChanged
-from core.nouns.function import CallOutcome, FunctionSpec, Holding, WarmSpans
+from core.nouns.function import CallOutcome, FunctionSpec, Holding, WarmLevel, WarmSpans
 from core.nouns.ids import TenantName
 from core.nouns.instant import SECOND, seconds
 from core.nouns.quantities import NOTHING, Amount
@@ -161,6 +161,30 @@ def test_executor_that_is_ended_tells_how_its_calls_ended() -> None:
         heard = server.heard()
         assert {1: CallOutcome.LOST, 2: CallOutcome.REFUSED} == outcomes(heard)
         assert [CallsEnded, ExecutorChanged] == [type(one) for one in heard]
+
+    in_virtual_time(body)
+
+
+def test_levels_take_the_times_that_the_function_names() -> None:
+    """H-7: a process, weights in host memory, weights on the device; its first call begins then."""
+
+    async def body(place: Place) -> None:
+        held = Holding("w-1.1.main.0", ML, Serves.OWN, False, (), (), Amount(1_000, 1_000, 1 << 30))
+        server = Server(place, Book(held))
+        spans = WarmSpans(seconds(2), seconds(3), seconds(4))
+        on_gpu = replace(SPEC, need=Amount(1_000, 1_000, 1 << 30), warm=spans)
+        server.executors.begin(StartExecutor(1, on_gpu))
+        server.give(1, 1)
+        server.heard()
+        for level, span in ((WarmLevel.PROCESS, 2), (WarmLevel.HOST, 3), (WarmLevel.DEVICE, 4)):
+            await place.sleep(span - 0.1)
+            assert [] == server.heard()
+            await place.sleep(0.1)
+            assert [ExecutorChanged(1, level)] == server.heard()
+        await place.sleep(9.9)
+        assert [] == server.heard()
+        await place.sleep(0.1)
+        assert {1: CallOutcome.DONE} == outcomes(server.heard())
 
     in_virtual_time(body)
 
