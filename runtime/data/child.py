@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from runtime.data.errors import DatasetMissing, UnsafeEntry
-from runtime.tasks.machine import die_with_parent, load_prctl
+from runtime.tasks.machine import be_gentle, die_with_parent, load_prctl
 
 PARENT = "MIZZEN_DATA_PARENT"
 """The variable with the process id of the data service that started the program."""
@@ -78,7 +78,7 @@ def _heed_parent() -> None:
     if PARENT in os.environ:
         die_with_parent(load_prctl())
         end_without_parent()  # It may have died before the kernel was asked.
-        os.nice(NICENESS)
+        be_gentle(NICENESS)
 
 
 def _complain(text: str, code: int) -> int:

@@ -45,6 +45,17 @@ def die_with_parent(prctl: Prctl | None) -> None:
         prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
 
 
+def be_gentle(niceness: int) -> None:
+    """Leave CPUs to others from now on, 0 to 19. For a process that is alone in its session, or with what serves it."""
+    os.nice(niceness)
+    try:
+        # Where Linux shares CPUs between sessions first, the niceness of a process counts within its session alone.
+        with open("/proc/self/autogroup", "w") as file:  # noqa: PTH123
+            file.write(str(niceness))
+    except OSError:
+        pass
+
+
 def boot_id() -> str:
     """Of the machine, as it runs now."""
     try:

@@ -256,7 +256,7 @@ class Runner:
             if os.getppid() != parent:
                 os._exit(NOT_STARTED)
             machine.heed_signals()
-            os.nice(NICENESS)
+            machine.be_gentle(NICENESS)
             if self.task["cpus"]:
                 os.sched_setaffinity(0, [int(cpu) for cpu in self.task["cpus"].split(",")])
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)

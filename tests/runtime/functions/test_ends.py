@@ -151,6 +151,7 @@ async def test_executor_waits_for_the_place_of_one_that_ends(tmp_path: Path) -> 
     """The component ends one and starts another in one breath: both never run together. One that waits can be ended."""
     async with serving(tmp_path, holding(cores=1)) as server:
         await server.ready(1, spec("plain:sleep"))
+        server.give(1, (1, 600.0))  # Without a call it would have left its core to others already.
         server.end(1)
         server.start(2, spec())
         server.start(3, spec())

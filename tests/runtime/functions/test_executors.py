@@ -13,6 +13,7 @@ from core.nouns.function import CallOutcome, GpuPart, WarmLevel
 from core.nouns.function_limits import CALL_BATCH_BYTES
 from core.nouns.quantities import Amount
 from core.nouns.workload import Serves
+from runtime.functions.child import NICENESS
 from runtime.functions.packing import pack_arguments
 from tests.runtime.functions.aids import ANNA, BERT, PATIENCE_SECONDS, Server, holding, serving, spec
 from tests.runtime.functions.called import plain
@@ -102,7 +103,7 @@ async def test_function_with_gpus_sees_them_alone(tmp_path: Path) -> None:
 
 
 async def test_executor_is_forked_from_a_parent_of_one_thread(tmp_path: Path) -> None:
-    """The parent forks safely. Executors have only descriptors of their own, however many came before, and the function's directory."""
+    """The parent forks safely. Executors are nice, and have only descriptors of their own, however many came before, and the function's directory."""
     async with serving(tmp_path) as server:
         await server.ready(1, spec("plain:seen"))
         await server.ready(2, spec("plain:threads_of"))
@@ -110,6 +111,7 @@ async def test_executor_is_forked_from_a_parent_of_one_thread(tmp_path: Path) ->
         server.give(1, (1, "MIZZEN_NATS_URL"))
         server.give(2, (2, parent))
         pid, its_parent, variable, cores, directory = await server.value(1)
+        assert min(os.nice(0) + NICENESS, 19) == os.getpriority(os.PRIO_PROCESS, pid)
         assert (server.book.uses[0].pid, parent, None) == (pid, its_parent, variable)
         assert sorted(os.sched_getaffinity(0)) == cores
         assert str(Path(plain.__file__).parent) == directory
