@@ -72,7 +72,7 @@ class Effort(Struct, frozen=True):
     """Of the bisection."""
 
 
-FULL, QUICK = Effort(Spans(600, 600), 6), Effort(Spans(20, 20), 2)
+FULL, QUICK = Effort(Spans(600, 600), 5), Effort(Spans(20, 20), 2)
 MAIN = {name: Way(Setup(POLICIES[name])) for name in ("mws", "jsq", "hash")}
 OTHERS = {
     "mws_published": Way(Setup(POLICIES["mws_published"], PublishedRates)),
@@ -101,7 +101,7 @@ class Tried(Struct, frozen=True):
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add seeds, variants and the length of the bisection."""
-    parser.add_argument("--seeds", type=numbers, default="1,2,3", help="whole numbers, joined by commas")
+    parser.add_argument("--seeds", type=numbers, default="1,2", help="whole numbers, joined by commas")
     parser.add_argument(
         "--variants", default="", help="only these, joined by commas, beside mws, jsq and hash; default: all"
     )

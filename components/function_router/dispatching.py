@@ -7,7 +7,14 @@ no start: of the calls that have waited, because a call that has just come goes 
 
 from msgspec import Struct
 
-from components.function_router.state import CallKey, FunctionRow, RouterState, ServerRow, executors_for
+from components.function_router.state import (
+    CallKey,
+    FunctionRow,
+    RouterState,
+    ServerRow,
+    Windows,
+    executors_for,
+)
 from core.nouns.function import FunctionSpec
 from core.nouns.function_limits import SERVER_STALE
 from core.nouns.ids import FunctionId, TenantName
@@ -16,6 +23,8 @@ from core.nouns.quantities import Amount
 from core.routing.policy import Candidate, MemberSet, RoutingPolicy
 from core.routing.room import Room
 
+_Need = tuple[TenantName, Amount]
+"""What one executor needs, and for whom."""
 CALLS_SENT_MAX = 2_048
 """In one decision."""
 
@@ -42,44 +51,52 @@ class _Tally:
     """One server while calls are sent there, one after the other."""
 
     def __init__(
-        self, name: str, row: ServerRow, functions: dict[FunctionId, FunctionRow], now: Instant
+        self,
+        name: str,
+        row: ServerRow,
+        functions: dict[FunctionId, FunctionRow],
+        windows: Windows,
+        now: Instant,
     ) -> None:
         self.name = name
         self.slot = row.slot
         self.is_usable = is_usable(row, now)
+        self.executors = row.executors
+        self.out = dict(row.out)
         self._row = row
         self._functions = functions
-        self._out = dict(row.out)
-        self._room = Room(row.size, row.lent, row.used(functions))
-        self._fits: dict[tuple[TenantName, Amount], bool] = {}
-        """Whether one executor more fits, by tenant and need."""
+        self._windows = windows
+        self._room = Room(row.size, row.lent, row.used(functions, windows))
+        self._fits: dict[_Need, bool] = {}
         self._used: dict[TenantName, Amount] = {}
         """The use of what a tenant may use, by tenant."""
+
+    def fits(self, one: _Need) -> bool:
+        """Return whether one executor more may be busy."""
+        if one not in self._fits:
+            self._fits[one] = self.is_usable and self._room.fits(*one)
+        return self._fits[one]
 
     def room_for(self, function: FunctionId) -> int:
         """Return how many calls more of a function the server may have."""
         if not self.is_usable:
             return 0
-        row = self._functions[function]
-        out, window = self._out.get(function, 0), row.window
+        out, window = self.out.get(function, 0), self._windows[function]
         slack = executors_for(out, window) * window - out
-        one = row.spec.tenant, row.spec.need
-        if one not in self._fits:
-            self._fits[one] = self._room.fits(*one)
-        return slack + (window if self._fits[one] else 0)
+        return slack + (window if self.fits(_need(self._functions[function])) else 0)
 
     def ready_for(self, function: FunctionId) -> int:
         """Return how many ready executors of a function have no call."""
-        known = self._row.executors.get(function)
+        known = self.executors.get(function)
         if known is None or not self.is_usable:
             return 0
-        busy = executors_for(self._out.get(function, 0), self._functions[function].window)
+        busy = executors_for(self.out.get(function, 0), self._windows[function])
         return max(0, known.idle + known.busy - busy)
 
     def candidate(self, function: FunctionId) -> Candidate:
         """Return the server as the policy reads it."""
         row = self._functions[function]
-        tenant, out = row.spec.tenant, executors_for(self._out.get(function, 0), row.window)
+        tenant, out = row.spec.tenant, executors_for(self.out.get(function, 0), self._windows[function])
         if tenant not in self._used:
             self._used[tenant] = self._room.used_of(tenant)
         return Candidate(
@@ -95,10 +112,10 @@ class _Tally:
 
     def send(self, function: FunctionId, count: int) -> None:
         """Count calls that are sent."""
-        row = self._functions[function]
-        before = executors_for(self._out.get(function, 0), row.window)
-        self._out[function] = self._out.get(function, 0) + count
-        more = row.spec.need.times(executors_for(self._out[function], row.window) - before)
+        row, window = self._functions[function], self._windows[function]
+        before = executors_for(self.out.get(function, 0), window)
+        self.out[function] = self.out.get(function, 0) + count
+        more = row.spec.need.times(executors_for(self.out[function], window) - before)
         self._room.add(row.spec.tenant, more)
         self._fits.clear()
         self._used.clear()
@@ -109,6 +126,40 @@ class _Tally:
             if name != tenant:
                 size = size.minus(amount)
         return size
+
+
+class _Servers:
+    """All servers while calls are sent."""
+
+    def __init__(self, state: RouterState, now: Instant) -> None:
+        functions = state.functions
+        self.windows = Windows(functions)
+        rows = sorted(state.servers.items(), key=lambda one: (one[1].slot, one[0]))
+        self.tallies = {name: _Tally(name, row, functions, self.windows, now) for name, row in rows}
+        """In the order of the ring."""
+        self._functions = functions
+        self._full: set[_Need] = set()
+        """Executors for which no server has room: as calls are sent, there will not be more."""
+
+    def have_room(self, function: FunctionId) -> bool:
+        """Return whether a server may have one call more of a function."""
+        one = _need(self._functions[function])
+        if one not in self._full:
+            if any(tally.fits(one) for tally in self.tallies.values()):
+                return True
+            self._full.add(one)
+        # Executors that are busy may still be given some, behind those that they have.
+        return self.windows[function] > 1 and any(
+            tally.room_for(function) for tally in self.tallies.values() if function in tally.out
+        )
+
+    def with_executors(self, function: FunctionId) -> list[_Tally]:
+        """Return the servers that have executors of a function."""
+        return [tally for tally in self.tallies.values() if function in tally.executors]
+
+
+def _need(row: FunctionRow) -> _Need:
+    return row.spec.tenant, row.spec.need
 
 
 def is_usable(row: ServerRow, now: Instant) -> bool:
@@ -125,10 +176,7 @@ def could_run(state: RouterState, spec: FunctionSpec, now: Instant) -> bool:
 
 def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatch:
     """Return the sendings of now."""
-    tallies = {
-        name: _Tally(name, row, state.functions, now)
-        for name, row in sorted(state.servers.items(), key=lambda one: (one[1].slot, one[0]))
-    }
+    servers = _Servers(state, now)
     taken: dict[FunctionId, int] = {}
     sent: dict[tuple[str, FunctionId], list[CallKey]] = {}
     members: dict[FunctionId, MemberSet] = {}
@@ -136,7 +184,7 @@ def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatc
     heads = sorted((state.functions[one].waiting[0], one) for one in state.waits)
     if heads and heads[0][0][0] > now:
         left -= _to_own(
-            state, tallies, [one for head, one in heads if _has_waited(state, head[1])], taken, sent
+            state, servers, [one for head, one in heads if _has_waited(state, head[1])], taken, sent
         )
     queue = [
         (state.functions[one].waiting[taken.get(one, 0)], one)
@@ -147,17 +195,17 @@ def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatc
     while queue and left > 0:
         _, function = queue.pop()
         row = state.functions[function]
-        if policy.waits and not any(tally.room_for(function) for tally in tallies.values()):
+        if policy.waits and not servers.have_room(function):
             continue
-        ring = [tally.candidate(function) for tally in tallies.values()]
+        ring = [tally.candidate(function) for tally in servers.tallies.values()]
         load = row.rates.load(now, row.spec.need)
         chosen = policy.choose(function, load, ring, members.get(function, row.members), now)
         if chosen.members is not None:
             members[function] = chosen.members
         if not chosen.server:
             continue
-        tally = tallies[chosen.server]
-        count = _send(row, function, tally, max(1, tally.room_for(function)), taken, sent)
+        most = max(1, servers.tallies[chosen.server].room_for(function))
+        count = _send(row, function, servers, chosen.server, most, taken, sent)
         left -= count
         if _has_more(state, function, taken):
             queue.append((row.waiting[taken[function]], function))
@@ -171,7 +219,7 @@ def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatc
 
 def _to_own(
     state: RouterState,
-    tallies: dict[str, _Tally],
+    servers: _Servers,
     functions: list[FunctionId],
     taken: dict[FunctionId, int],
     sent: dict[tuple[str, FunctionId], list[CallKey]],
@@ -180,20 +228,23 @@ def _to_own(
     count = 0
     for function in functions:
         row = state.functions[function]
-        for tally in tallies.values():
+        if not servers.have_room(function):
+            continue
+        for tally in servers.with_executors(function):
             if not _has_more(state, function, taken):
                 break
             ready = tally.ready_for(function)
-            room = min(ready * row.window, tally.room_for(function)) if ready else 0
+            room = min(ready * servers.windows[function], tally.room_for(function)) if ready else 0
             if room:
-                count += _send(row, function, tally, room, taken, sent)
+                count += _send(row, function, servers, tally.name, room, taken, sent)
     return count
 
 
 def _send(
     row: FunctionRow,
     function: FunctionId,
-    tally: _Tally,
+    servers: _Servers,
+    server: str,
     most: int,
     taken: dict[FunctionId, int],
     sent: dict[tuple[str, FunctionId], list[CallKey]],
@@ -201,9 +252,9 @@ def _send(
     """Take the calls that are due first for a server. Return how many."""
     begin = taken.get(function, 0)
     keys = [key for _, key in row.waiting[begin : begin + most]]
-    sent.setdefault((tally.name, function), []).extend(keys)
+    sent.setdefault((server, function), []).extend(keys)
     taken[function] = begin + len(keys)
-    tally.send(function, len(keys))
+    servers.tallies[server].send(function, len(keys))
     return len(keys)
 
 

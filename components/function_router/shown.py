@@ -3,7 +3,7 @@
 from bisect import bisect_left
 
 from components.function_router.dispatching import is_usable
-from components.function_router.state import FunctionRow, RouterState, executors_for
+from components.function_router.state import FunctionRow, RouterState, Windows, executors_for
 from core.messages.functions import FunctionsShown, ShownFunction
 from core.nouns.function_limits import SERVER_STALE, WARM_TOLD_MAX
 from core.nouns.ids import FunctionId
@@ -75,8 +75,9 @@ def size_of(state: RouterState, now: Instant) -> Amount:
 def load_of(state: RouterState, now: Instant) -> tuple[Amount, int]:
     """Return the size of all servers, and the part in millionths that calls need, those among them that wait."""
     size, needed = size_of(state, now), NOTHING
+    windows = Windows(state.functions)
     for row in state.servers.values():
-        for amount in row.used(state.functions).values():
+        for amount in row.used(state.functions, windows).values():
             needed = needed.plus(amount)
     for function in state.waits:
         one = state.functions[function]

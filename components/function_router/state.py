@@ -133,6 +133,18 @@ class FunctionRow(Struct):
         return max(1, min(CALL_WINDOW_MAX, int(CALL_WINDOW / run_time))) if run_time else 1
 
 
+class Windows(dict[FunctionId, int]):
+    """How many calls one executor of a function is given at once, worked out when first asked for."""
+
+    def __init__(self, functions: dict[FunctionId, FunctionRow]) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def __missing__(self, function: FunctionId) -> int:
+        found = self[function] = self._functions[function].window
+        return found
+
+
 class ServerRow(Struct):
     """One function server."""
 
@@ -176,13 +188,13 @@ class ServerRow(Struct):
                 del self.out[function]
         return found
 
-    def used(self, functions: dict[FunctionId, FunctionRow]) -> dict[TenantName, Amount]:
+    def used(self, functions: dict[FunctionId, FunctionRow], windows: Windows) -> dict[TenantName, Amount]:
         """Return the amounts that runs of all routers use, by tenant."""
         used = dict(self.used_by_others)
         for function, count in self.out.items():
-            row = functions[function]
-            need = row.spec.need.times(executors_for(count, row.window))
-            used[row.spec.tenant] = used.get(row.spec.tenant, NOTHING).plus(need)
+            spec = functions[function].spec
+            need = spec.need.times(executors_for(count, windows[function]))
+            used[spec.tenant] = used.get(spec.tenant, NOTHING).plus(need)
         return used
 
 

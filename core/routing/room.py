@@ -16,10 +16,14 @@ class Room:
         for amount in lent.values():
             self._common = self._common.minus(amount)
         self._used = dict(used)
+        self._free = self._common
+        """Of the common part; below 0 where executors use more than there is."""
+        for tenant, amount in self._used.items():
+            self._free = self._free.minus(self._beyond(tenant, amount))
 
     def fits(self, tenant: TenantName, need: Amount) -> bool:
         """Return whether one executor more of a tenant fits."""
-        return self._common.covers(self._beyond(tenant, need))
+        return self._free.covers(self._more(tenant, need))
 
     def ever_fits(self, tenant: TenantName, need: Amount) -> bool:
         """Return whether it would if there were no other executor."""
@@ -30,34 +34,37 @@ class Room:
         found = self._used.get(tenant, NOTHING)
         for name, used in self._used.items():
             if name != tenant:
-                found = found.plus(used.minus(self._lent.get(name, NOTHING)).largest(NOTHING))
+                found = found.plus(self._beyond(name, used))
         return found
 
     def excess(self) -> Amount:
         """Return how much of each resource executors use beyond what there is."""
-        return self._beyond(TenantName(""), NOTHING).minus(self._common).largest(NOTHING)
+        return NOTHING.minus(self._free).largest(NOTHING)
 
     def is_over(self) -> bool:
         """Return whether executors use more than there is."""
-        return self.excess() != NOTHING
+        return not self._free.covers(NOTHING)
 
     def add(self, tenant: TenantName, need: Amount) -> None:
         """Count an executor that is started."""
+        self._free = self._free.minus(self._more(tenant, need))
         self._used[tenant] = self._used.get(tenant, NOTHING).plus(need)
 
     def remove(self, tenant: TenantName, need: Amount) -> None:
         """Count an executor no more."""
-        self._used[tenant] = self._used.get(tenant, NOTHING).minus(need)
+        self.add(tenant, NOTHING.minus(need))
 
-    def _beyond(self, tenant: TenantName, more: Amount) -> Amount:
-        """Return what all tenants use of the common part, with so much more for one of them."""
-        found = NOTHING
-        for name in {**self._used, tenant: None}:
-            used = self._used.get(name, NOTHING)
-            if name == tenant:
-                used = used.plus(more)
-            found = found.plus(used.minus(self._lent.get(name, NOTHING)).largest(NOTHING))
-        return found
+    def _beyond(self, tenant: TenantName, used: Amount) -> Amount:
+        """Return what a tenant uses of the common part."""
+        lent = self._lent.get(tenant)
+        return used if lent is None else used.minus(lent).largest(NOTHING)
+
+    def _more(self, tenant: TenantName, need: Amount) -> Amount:
+        """Return what a tenant uses more of the common part with so much more in all."""
+        if tenant not in self._lent:
+            return need
+        used = self._used.get(tenant, NOTHING)
+        return self._beyond(tenant, used.plus(need)).minus(self._beyond(tenant, used))
 
 
 def cores_of(need: Amount) -> Amount:
