@@ -26,6 +26,7 @@ from bench.support.functions.running import ProgramFailed
 from bench.support.functions.timed import PEERS, RATES, Timed, fastest, forms_of, peers_of, timed
 from bench.support.peers import dask_tasks, hyper_queue_tasks, ray_tasks
 from bench.support.report import Findings, Yardstick, at_least, at_most
+from mizzen.views.plots import draw_bars, figure_option
 
 WORK = Work(mapped=20_000, called=5_000, in_flight=64, one_by_one=1_000, warm=2_000)
 QUICK_WORK = Work(mapped=400, called=100, in_flight=16, one_by_one=20, warm=50)
@@ -46,6 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="an interpreter with ray, dask[distributed] and hyperqueue: these are timed too",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of every system (default: %(default)s)")
+    figure_option(parser, "calls a second of all systems")
 
 
 def interpreter(python: str) -> str:
@@ -72,7 +74,21 @@ async def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | N
             except ProgramFailed as error:
                 tell(f"{name} is left out: {error}")
                 del theirs[name]
+    if chosen is not None and chosen.figure:
+        chosen.figure.write_text(figure_of({"mizzen": ours} | theirs), encoding="utf-8")
     return findings_of(ours, theirs)
+
+
+def figure_of(found: dict[str, list[Timed]]) -> str:
+    """Return calls a second by system, each in its fastest form, as SVG."""
+    groups = {"map_per_s": "one map", "call_per_s": "single calls, 64 in flight"}
+    bars = {}
+    for name, rounds in found.items():
+        forms = forms_of(rounds)
+        bars[name] = [forms[figure][fastest(figure, forms[figure])] for figure in groups]
+    return draw_bars(
+        "Calls on two cores", "how they are called", "calls a second", list(groups.values()), bars
+    )
 
 
 def present(python: str) -> list[str]:

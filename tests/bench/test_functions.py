@@ -64,6 +64,14 @@ def test_best_peer_is_the_one_to_beat() -> None:
     assert all(one.beside in found.figures for one in found.yardsticks if one.beside)
 
 
+def test_figure_names_all_systems_and_their_best() -> None:
+    """Each in its fastest form."""
+    drawn = short_tasks.figure_of(
+        {"mizzen": [timed("ours", 6_000.0)], "ray": [timed("2.6", 3_000.0, 60_000.0)]}
+    )
+    assert all(f">{text}<" in drawn for text in ("mizzen", "ray", "6e+03", "3e+03"))
+
+
 def test_without_peers_there_is_nothing_to_beat(capsys: pytest.CaptureFixture[str]) -> None:
     """Which is said aloud; the bars of ours stay."""
     assert [] == short_tasks.present("")
