@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bus.errors import BusError
 from bus.port import Address, Bus
@@ -12,7 +12,7 @@ from core.messages.base import Message
 from core.messages.logs import FactsTold
 from core.messages.queue import ListWorkloads, Submitted, SubmitWorkload, WorkloadsListed
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
-from core.nouns.instant import seconds
+from core.nouns.instant import Instant, seconds
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 
@@ -73,17 +73,19 @@ class Client:
         return await asyncio.gather(*(one(spec) for spec in specs))
 
     def _hear(self, parcel: Parcel, _: str) -> None:
-        message = parcel.message
-        if not isinstance(message, FactsTold):
-            return
         now = time.perf_counter()
-        for fact in message.facts:
-            try:
-                event = decode_event(fact.event)
-            except CodecError:
-                continue
+        for event, at in facts_in(parcel.message):
             for told in self.on_fact:
-                told(event, fact.at, now)
+                told(event, at, now)
+
+
+def facts_in(message: Message) -> Iterator[tuple[Event, Instant]]:
+    """Yield the events of a message of a log, and when they were recorded; without those of other builds."""
+    for fact in message.facts if isinstance(message, FactsTold) else ():
+        try:
+            yield decode_event(fact.event), fact.at
+        except CodecError:
+            continue
 
 
 async def until(is_so: Callable[[], bool], seconds_max: float, what: str) -> float:

@@ -9,12 +9,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.support.plane_client import emulated
+from bench.support.plane_client import emulated, facts_in
 from bus.port import Address, Bus
-from core.codec import CodecError, Parcel, decode_event
+from core.codec import Parcel
 from core.events.region import AttemptEnded, ClaimGranted, GangStarted
 from core.messages.base import Message
-from core.messages.logs import FactsTold
 from core.messages.queue import CancelWorkload, ListWorkloads, Submitted, SubmitWorkload, WorkloadsListed
 from core.nouns.ids import RegionName, WorkloadId, region_log
 from core.nouns.instant import seconds
@@ -58,15 +57,8 @@ class Starts:
             regions = set(listed.regions)
 
     def _hear(self, parcel: Parcel, _: str) -> None:
-        message = parcel.message
-        if not isinstance(message, FactsTold):
-            return
         now = time.perf_counter()
-        for fact in message.facts:
-            try:
-                event = decode_event(fact.event)
-            except CodecError:
-                continue
+        for event, _at in facts_in(parcel.message):
             if isinstance(event, ClaimGranted):
                 self._granted[event.workload] = now
             elif isinstance(event, AttemptEnded):
