@@ -33,6 +33,7 @@ def report_of(
         link.to_tell(is_whole),
         link.life,
         link.numbers.taken,
+        largest=state.largest,
     )
 
 
