@@ -59,7 +59,7 @@ DURATIONS: dict[str, Duration] = {
     "mailbox": Duration(8, "--seeds 1,2,3 --live-rounds 1", 5),
     "mailbox_cost": Duration(5),
     "maintenance": Duration(3),
-    "mws": Duration(60, "--seeds 1 --steps 4 --variants mws", 5),
+    "mws": Duration(45, "--seeds 1 --steps 4 --variants mws", 5),
     "packing": Duration(20, "--rules default --seeds 42", 3),
     "packing_live": Duration(10, "--rules default --seeds 42", 3),
     "parsync": Duration(6, "--scale 0.2", 3),

@@ -24,7 +24,7 @@ from core.routing.policy import Candidate, MemberSet, RoutingPolicy
 from core.routing.room import Room
 
 _Need = tuple[TenantName, Amount]
-"""What one executor needs, and for whom."""
+"""The need of one executor, and its tenant."""
 CALLS_SENT_MAX = 2_048
 """In one decision."""
 
