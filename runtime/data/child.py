@@ -26,7 +26,6 @@ EXIT_FULL = 4
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The last: no file of this size fits there."""
-NICENESS = 10
 TELL_SECONDS = 0.1
 """Between two lines of progress."""
 
@@ -78,7 +77,7 @@ def _heed_parent() -> None:
     if PARENT in os.environ:
         die_with_parent(load_prctl())
         end_without_parent()  # It may have died before the kernel was asked.
-        be_gentle(NICENESS)
+        be_gentle()
 
 
 def _complain(text: str, code: int) -> int:

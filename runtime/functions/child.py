@@ -34,8 +34,6 @@ from runtime.functions.wire import HEAD, Plan, decode_calls, frame_of
 from runtime.tasks import machine
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-NICENESS = 19
-"""More than that of tasks: a slow call is slow alone, and a slow task has its gang wait."""
 
 
 def run_executor(plan: Plan, calls: int, answers: int, output: int, life: int, parent: int) -> NoReturn:
@@ -48,7 +46,7 @@ def run_executor(plan: Plan, calls: int, answers: int, output: int, life: int, p
     code = 1
     try:
         os.setsid()
-        machine.be_gentle(NICENESS)
+        machine.be_gentle()
         lifeline.signal_with_parent(parent, signal.SIGKILL)
         lifeline.end_with_writer(life)
         _set_up(plan, output)

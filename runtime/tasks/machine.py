@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Prctl = Callable[..., int]
 
 SHELLS = ("sh", "dash", "bash", "ash", "busybox", "ksh", "mksh", "zsh")
+NICENESS = 10
+"""Of users' programs: they get a tenth of what the plane's own processes get on a busy CPU, and are not starved."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 """From <linux/prctl.h>."""
@@ -45,13 +47,13 @@ def die_with_parent(prctl: Prctl | None) -> None:
         prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
 
 
-def be_gentle(niceness: int) -> None:
-    """Leave CPUs to others from now on, 0 to 19. For a process that is alone in its session, or with what serves it."""
-    os.nice(niceness)
+def be_gentle() -> None:
+    """Give way to others on scarce CPUs from now on. For a process that is alone in its session, or with what serves it."""
+    os.nice(NICENESS)
     try:
         # Where Linux shares CPUs between sessions first, the niceness of a process counts within its session alone.
         with open("/proc/self/autogroup", "w") as file:  # noqa: PTH123
-            file.write(str(niceness))
+            file.write(str(NICENESS))
     except OSError:
         pass
 

@@ -24,7 +24,6 @@ CHUNK_BYTES = 64 * 1024
 STEP_DIGITS_MAX = 15
 CHUNKS_AT_ONCE = 16
 """Of output, before whatever else is looked at."""
-NICENESS = 10
 NOT_FOUND = 127
 NOT_STARTED = 126
 """As a shell reports what it cannot find, and what it finds and cannot run."""
@@ -256,7 +255,7 @@ class Runner:
             if os.getppid() != parent:
                 os._exit(NOT_STARTED)
             machine.heed_signals()
-            machine.be_gentle(NICENESS)
+            machine.be_gentle()
             if self.task["cpus"]:
                 os.sched_setaffinity(0, [int(cpu) for cpu in self.task["cpus"].split(",")])
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)

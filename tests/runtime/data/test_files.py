@@ -18,12 +18,12 @@ from core.nouns.data import CopyFailure
 from core.nouns.ids import DatasetName, RegionName
 from core.nouns.instant import seconds
 from runtime.data import file_copy
-from runtime.data.child import NICENESS
 from runtime.data.children import marked
 from runtime.data.directory import DataDirectory
 from runtime.data.file_copy import FileCopy
 from runtime.data.files import DataFiles
 from runtime.loop import run
+from runtime.tasks.machine import NICENESS
 from tests.runtime.data.aids import (
     US,
     WORDS,

@@ -13,8 +13,8 @@ from core.nouns.function import CallOutcome, GpuPart, WarmLevel
 from core.nouns.function_limits import CALL_BATCH_BYTES
 from core.nouns.quantities import Amount
 from core.nouns.workload import Serves
-from runtime.functions.child import NICENESS
 from runtime.functions.packing import pack_arguments
+from runtime.tasks.machine import NICENESS
 from tests.runtime.functions.aids import ANNA, BERT, PATIENCE_SECONDS, Server, holding, serving, spec
 from tests.runtime.functions.called import plain
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from runtime.tasks.machine import NICENESS
+
 BE_GENTLE = """
 import os, sys
 from runtime.tasks.machine import be_gentle
-be_gentle(7)
+be_gentle()
 print(os.nice(0), open("/proc/self/autogroup").read().split()[-1])
 """
 TRIES = 20
@@ -27,8 +29,8 @@ async def test_process_is_gentle_beside_other_sessions() -> None:
             sys.executable, "-c", BE_GENTLE, start_new_session=True, stdout=asyncio.subprocess.PIPE
         )
         words = (await process.communicate())[0].decode().split()
-        assert str(os.nice(0) + 7) == words[0]
-        if words[1] == "7":
+        assert str(os.nice(0) + NICENESS) == words[0]
+        if words[1] == str(NICENESS):
             return
         await asyncio.sleep(0.15)
     raise AssertionError(words)
