@@ -66,7 +66,7 @@ class _Tally:
         self._row = row
         self._functions = functions
         self._windows = windows
-        self._room = Room(row.size, row.lent, row.used(functions, windows), row.largest)
+        self._room = Room(row.size, row.lent, row.used(functions, windows))
         self._fits: dict[_Need, bool] = {}
         self._used: dict[TenantName, Amount] = {}
         """The use of what a tenant may use, by tenant."""
@@ -170,8 +170,7 @@ def is_usable(row: ServerRow, now: Instant) -> bool:
 def could_run(state: RouterState, spec: FunctionSpec, now: Instant) -> bool:
     """Return whether a server has, when empty, room for an executor of a function. Until servers have told their sizes, one may have."""
     return now - state.since < SERVER_STALE or any(
-        Room(row.size, row.lent, {}, row.largest).ever_fits(spec.tenant, spec.need)
-        for row in state.servers.values()
+        Room(row.size, row.lent, {}).ever_fits(spec.tenant, spec.need) for row in state.servers.values()
     )
 
 

@@ -338,14 +338,7 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
     row = state.servers.get(report.server)
     if row is None:
         row = state.servers[report.server] = ServerRow(
-            report.life,
-            0,
-            now,
-            report.slot,
-            report.size,
-            dict(report.lent),
-            report.largest,
-            dict(report.used),
+            report.life, 0, now, report.slot, report.size, dict(report.lent), dict(report.used)
         )
         # A server that was taken for gone remembers the numbers of its runs: none is used twice, whichever life is heard.
         row.sent = state.gone.pop(report.server, 0)
@@ -353,7 +346,6 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
     if report.number > row.report:
         row.report, row.slot, row.leaves_in = report.number, report.slot, report.leaves_in
         row.size, row.lent, row.used_by_others = report.size, dict(report.lent), dict(report.used)
-        row.largest = report.largest
         told = {one.function: one for one in report.executors}
         row.executors = told if report.is_whole else {**row.executors, **told}
     if report.router_life == state.life:

@@ -49,7 +49,7 @@ def _members(state: RouterState, function: FunctionId, row: FunctionRow, now: In
     ring = sorted(
         (one.slot, name)
         for name, one in state.servers.items()
-        if is_usable(one, now) and Room(one.size, one.lent, {}, one.largest).ever_fits(tenant, need)
+        if is_usable(one, now) and Room(one.size, one.lent, {}).ever_fits(tenant, need)
     )
     first = bisect_left(ring, (start_of(function), ""))
     return tuple(name for _, name in (*ring[first:], *ring[:first]))[: row.members.size]

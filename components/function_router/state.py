@@ -155,7 +155,6 @@ class ServerRow(Struct):
     slot: int
     size: Amount
     lent: dict[TenantName, Amount]
-    largest: Amount | None
     used_by_others: dict[TenantName, Amount]
     leaves_in: Nanoseconds = Nanoseconds(0)
     executors: dict[FunctionId, Executors] = field(default_factory=dict)

@@ -36,7 +36,7 @@ class Plan(Struct):
 def assignment(state: ServerState) -> Plan:
     """Return the plan for all waiting runs, functions in the order in which they began to wait."""
     plan = Plan()
-    room = Room(state.size, state.lent, state.used(), state.largest)
+    room = Room(state.size, state.lent, state.used())
     left = CALLS_GIVEN_MAX
     for function in state.waits:
         row = state.functions[function]
@@ -122,7 +122,7 @@ def without_room(state: ServerState) -> list[int]:
     """Return the waiting runs for which the server would be too small without any other; none while no size is known."""
     if not state.is_sized:
         return []
-    room = Room(state.size, state.lent, {}, state.largest)
+    room = Room(state.size, state.lent, {})
     return [
         ticket
         for row in (state.functions[function] for function in state.waits)
@@ -136,7 +136,7 @@ def beyond_size(state: ServerState) -> list[int]:
 
     Others whose end would leave as much beyond the size as before stay.
     """
-    room = Room(state.size, state.lent, state.used(), state.largest)
+    room = Room(state.size, state.lent, state.used())
     ended: list[int] = []
     order = sorted(
         (room.ever_fits(one.tenant, one.need), bool(one.tickets), -number)

@@ -109,8 +109,8 @@ class FunctionServer:
                 return self._ended(state, ends)
             case ExecutorChanged() as changed:
                 return self._changed(state, changed)
-            case BookRead(size, lent, largest):
-                return Decision((Sized(size, lent, largest),))
+            case BookRead(size, lent):
+                return Decision((Sized(size, lent),))
             case AskCalls() as asked:
                 is_its_own = owns(envelope.tenant, asked.tenant) and is_answerable(asked.tenant, asked.caller)
                 return self._known(state, asked) if is_its_own else NOTHING

@@ -29,7 +29,6 @@ class Sized(Note, frozen=True):
 
     size: Amount
     lent: tuple[tuple[TenantName, Amount], ...]
-    largest: Amount | None = None
 
 
 class RunsTaken(Note, frozen=True):
@@ -114,8 +113,8 @@ def fold(state: ServerState, note: Note, now: Instant) -> None:
     match note:
         case BookAsked():
             state.is_book_asked = True
-        case Sized(size, lent, largest):
-            state.size, state.lent, state.largest = size, dict(lent), largest
+        case Sized(size, lent):
+            state.size, state.lent = size, dict(lent)
             state.is_sized = state.is_resized = True
             state.assign_at = now
             for link in state.links.values():

@@ -33,7 +33,6 @@ def report_of(
         link.to_tell(is_whole),
         link.life,
         link.numbers.taken,
-        largest=state.largest,
     )
 
 

@@ -243,7 +243,6 @@ class ServerState:
         self.life = life_of(at)
         self.size = NOTHING
         self.lent: dict[TenantName, Amount] = {}
-        self.largest: Amount | None = None
         self.is_resized = False
         """The size has changed since runs were assigned last: only then do executors use more than there is."""
         self.is_sized = False

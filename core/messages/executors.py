@@ -19,8 +19,6 @@ class BookRead(Notice, frozen=True, tag="book-read"):
     """All of it."""
     lent: tuple[tuple[TenantName, Amount], ...] = ()
     """Parts that one tenant's functions alone may use, by tenant; the rest is for functions of all tenants."""
-    largest: Amount | None = None
-    """The most of each resource that one executor may have; None: all of the size, which is in one piece."""
 
 
 class ExecutorChanged(Notice, frozen=True, tag="executor-changed"):

@@ -193,8 +193,6 @@ class ServerReport(Message, frozen=True, tag="server-report"):
     """Every run of that life up to this number has come."""
     leaves_in: Nanoseconds = Nanoseconds(0)
     """It is about to go, or to shrink, and takes nothing new; 0: it is not."""
-    largest: Amount | None = None
-    """The most of each resource that one executor may have; None: all of the size, which is in one piece."""
 
 
 # Between routers and the region's store.

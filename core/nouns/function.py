@@ -133,8 +133,6 @@ class Holding(Struct, frozen=True):
     cpu_slots: tuple[int, ...]
     """Empty: executors may run on every core of this process."""
     amount: Amount
-    node: int = 0
-    """Of an emulated worker, which has several: an executor uses capacity of one of them."""
 
 
 class EndedRun(Struct, frozen=True, array_like=True, gc=False):

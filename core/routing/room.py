@@ -10,16 +10,8 @@ from core.nouns.quantities import NOTHING, Amount
 class Room:
     """The room of a server while executors are added and ended, one after the other."""
 
-    def __init__(
-        self,
-        size: Amount,
-        lent: dict[TenantName, Amount],
-        used: dict[TenantName, Amount],
-        largest: Amount | None = None,
-    ) -> None:
-        """Take what there is, what of it is for one tenant alone, what is used, and the most that one executor may have."""
+    def __init__(self, size: Amount, lent: dict[TenantName, Amount], used: dict[TenantName, Amount]) -> None:
         self._lent = lent
-        self._largest = size if largest is None else largest
         self._common = size
         for amount in lent.values():
             self._common = self._common.minus(amount)
@@ -31,12 +23,11 @@ class Room:
 
     def fits(self, tenant: TenantName, need: Amount) -> bool:
         """Return whether one executor more of a tenant fits."""
-        return self._free.covers(self._more(tenant, need)) and self._largest.covers(need)
+        return self._free.covers(self._more(tenant, need))
 
     def ever_fits(self, tenant: TenantName, need: Amount) -> bool:
         """Return whether it would if there were no other executor."""
-        usable = self._common.plus(self._lent.get(tenant, NOTHING))
-        return usable.covers(need) and self._largest.covers(need)
+        return self._common.plus(self._lent.get(tenant, NOTHING)).covers(need)
 
     def used_of(self, tenant: TenantName) -> Amount:
         """Return how much is used of all that a tenant may use."""

@@ -8,18 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from core.messages.executors import BookRead
 from core.nouns.function import GpuPart, Holding
 from core.nouns.ids import TenantName
-from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.workload import Serves
 from core.routing.room import Room
-
-PLACE_SPAN: Nanoseconds = seconds(15)
-"""How long an executor waits for devices that others leave, or that are free in too many pieces."""
 
 
 class ExecutorUse(Struct, frozen=True):
@@ -78,32 +73,12 @@ def read(holdings: Iterable[Holding]) -> BookRead:
     """Return the size for functions, and the parts that are lent to one tenant, of all holdings that do not end."""
     size = NOTHING
     lent: dict[TenantName, Amount] = {}
-    on_node: dict[int, list[Holding]] = {}
     for one in holdings:
         if not one.is_ending:
             size = size.plus(one.amount)
-            on_node.setdefault(one.node, []).append(one)
             if one.serves is Serves.OWN:
                 lent[one.tenant] = lent.get(one.tenant, NOTHING).plus(one.amount)
-    largest = NOTHING
-    for mine in on_node.values():
-        largest = largest.largest(_largest(mine))
-    return BookRead(size, tuple(sorted(lent.items())), None if largest == size else largest)
-
-
-def _largest(holdings: Sequence[Holding]) -> Amount:
-    """Return the most of each resource that one executor may have of one node: of GPUs whole ones, and a part of one more."""
-    total = NOTHING
-    milli: dict[int, int] = {}
-    for one in holdings:
-        total = total.plus(one.amount)
-        for gpu in one.gpus:
-            milli[gpu.index] = milli.get(gpu.index, 0) + gpu.milli
-    if not milli:
-        return total
-    parts = [part for part in milli.values() if part < MILLI]
-    whole = MILLI * (len(milli) - len(parts))
-    return replace(total, gpu_milli=whole + max(parts, default=0))
+    return BookRead(size, tuple(sorted(lent.items())))
 
 
 def cpu_slots_for(holdings: Iterable[Holding], tenant: TenantName) -> tuple[int, ...]:

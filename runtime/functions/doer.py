@@ -24,7 +24,6 @@ from runtime.clock import Clock
 from runtime.effects import Done
 from runtime.functions.code_files import CodeFiles
 from runtime.functions.devices import (
-    PLACE_SPAN,
     ExecutorUse,
     FunctionBook,
     Use,
@@ -44,6 +43,8 @@ logger = structlog.get_logger()
 
 PRELOADED = ("numpy",)
 """Modules that many functions use."""
+PLACE_SPAN: Nanoseconds = seconds(15)
+"""How long an executor waits for devices that others leave, or that are free in too many pieces."""
 LOAD_SPAN: Nanoseconds = seconds(600)
 """How long an executor may take to its top level: as long as weights of a large model need."""
 TAKE_BACK: Nanoseconds = Nanoseconds(100 * MILLISECOND)

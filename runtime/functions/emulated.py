@@ -3,7 +3,7 @@
 A function is emulated if its `warm` is set; the arguments of a call are its run time, a whole number of nanoseconds in MessagePack. As
 real executors die with their server, emulated ones end with each life of it.
 
-An executor uses what tasks hold for functions on one node. One for which no node has room waits for it, as real ones wait for devices, and
+Executors use no more than tasks hold for functions: what a server orders beyond that, before it has heard of a change, is not done, and
 when a task has ended, those that are still on its part are ended at once.
 """
 
@@ -28,7 +28,7 @@ from core.nouns.quantities import NOTHING, Amount
 from core.routing.room import Room, held_idle
 from runtime.clock import Clock
 from runtime.effects import Done
-from runtime.functions.devices import PLACE_SPAN, read
+from runtime.functions.devices import read
 
 NO_SPANS = WarmSpans()
 TAKEN_BACK = "its capacity was taken back"
@@ -50,8 +50,7 @@ class Running(Struct):
     """One emulated executor."""
 
     spec: FunctionSpec
-    node: int = 0
-    uses: Amount = NOTHING
+    uses: Amount
     """Now: all of its need, but for the cores of one that waits for a call."""
     level: WarmLevel = WarmLevel.COLD
     calls: deque[tuple[int, bytes]] = field(default_factory=deque)
@@ -68,11 +67,8 @@ class EmulatedExecutors:
         self._book = book
         self._done: Done | None = None
         self._executors: dict[int, Running] = {}
-        """By number, with those that wait for room."""
-        self._waiting: dict[int, None] = {}
-        """Those that do."""
-        self._rooms: dict[int, Room] = {}
-        """By node, all that tasks hold, those that stop included, and what executors use of that."""
+        self._room = Room(NOTHING, {}, {})
+        """All that tasks hold, those that stop included, and what executors use of that."""
         self.on_use: Callable[[], None] | None = None
         """Called whenever executors have come to use more."""
         self.on_begun: Callable[[bytes], None] | None = None
@@ -119,44 +115,26 @@ class EmulatedExecutors:
         """Let go of timers."""
         self._clear()
 
-    def used(self) -> dict[int, dict[TenantName, Amount]]:
-        """Return what executors use, by node and the tenant of their functions."""
-        used: dict[int, dict[TenantName, Amount]] = {}
+    def used(self) -> dict[TenantName, Amount]:
+        """Return what executors use, by the tenant of their functions."""
+        used: dict[TenantName, Amount] = {}
         for one in self._executors.values():
-            if one.uses != NOTHING:
-                on_node = used.setdefault(one.node, {})
-                on_node[one.spec.tenant] = on_node.get(one.spec.tenant, NOTHING).plus(one.uses)
+            used[one.spec.tenant] = used.get(one.spec.tenant, NOTHING).plus(one.uses)
         return used
 
     # Levels and calls.
 
     def _start(self, number: int, spec: FunctionSpec) -> None:
-        running = self._executors[number] = Running(spec)
-        self._waiting[number] = None
-        # To find no room is no failure: the component may end another executor for this one.
-        running.timer = self._after(PLACE_SPAN, partial(self._end_told, number, ENDED))
-        self._place()
-
-    def _place(self) -> None:
-        """Begin the executors that wait, in order, on nodes that have room for them."""
-        for number in list(self._waiting):
-            running = self._executors[number]
-            node = self._node_for(running.spec)
-            if node is not None:
-                del self._waiting[number]
-                if running.timer is not None:
-                    running.timer.cancel()
-                running.node = node
-                self._use(running, running.spec.need)
-                self._warm_up(number)
-                self._tell_use()
-
-    def _node_for(self, spec: FunctionSpec) -> int | None:
-        """Return the first node with room for an executor, if there is one."""
-        return next((node for node, room in self._rooms.items() if room.fits(spec.tenant, spec.need)), None)
+        running = Running(spec, NOTHING)
+        if self._takes_all(running):
+            self._executors[number] = running
+            self._warm_up(number)
+            self._tell_use()
+        else:
+            self._tell(ExecutorChanged(number, WarmLevel.COLD, is_gone=True))
 
     def _give(self, number: int, running: Running, calls: tuple[tuple[int, bytes], ...]) -> None:
-        is_idle = not running.calls and number not in self._waiting
+        is_idle = not running.calls
         if is_idle and not self._takes_all(running):
             self._tell(CallsEnded(tuple(EndedCall(number, ticket, UNBEGUN) for ticket, _ in calls)))
             return
@@ -187,7 +165,6 @@ class EmulatedExecutors:
             return
         if not running.calls:
             self._use(running, held_idle(running.spec.need))
-            self._place()
             return
         arguments = running.calls[0][1]
         running.begun_at = self._clock.now()
@@ -208,30 +185,19 @@ class EmulatedExecutors:
     # Capacity.
 
     def _change_book(self) -> None:
-        """Holdings have changed: tell the server, and end executors that are beyond all of their node's, the newest first."""
-        holdings, used = self._book.holdings(), self.used()
+        """Holdings have changed: tell the server, and end executors that are beyond all of them, the newest first."""
+        holdings = self._book.holdings()
         self._tell(read(holdings))
-        on_node: dict[int, list[Holding]] = {one.node: [] for one in self._executors.values()}
-        for one in holdings:
-            on_node.setdefault(one.node, []).append(replace(one, is_ending=False))
-        held = {node: read(on_node[node]) for node in sorted(on_node)}
-        self._rooms = {node: Room(one.size, dict(one.lent), used.get(node, {})) for node, one in held.items()}
+        held = read(replace(one, is_ending=False) for one in holdings)
+        self._room = Room(held.size, dict(held.lent), self.used())
         for number in sorted(self._executors, reverse=True):
-            self._end_beyond(number)
-        self._place()
-
-    def _end_beyond(self, number: int) -> None:
-        """End an executor if that makes room where there is too little."""
-        running = self._executors.get(number)
-        if running is None or number in self._waiting:
-            return
-        room, uses = self._rooms[running.node], running.uses
-        excess = room.excess()
-        self._use(running, NOTHING)
-        if room.excess() == excess:
-            self._use(running, uses)
-        else:
-            self._end_told(number, TAKEN_BACK)
+            running, excess = self._executors[number], self._room.excess()
+            uses = running.uses
+            self._use(running, NOTHING)
+            if self._room.excess() == excess:
+                self._use(running, uses)  # To end this one would make no room for others.
+            else:
+                self._end_told(number, TAKEN_BACK)
 
     def _end_told(self, number: int, problem: str) -> None:
         """End an executor, and tell how its calls ended: only the first may have begun."""
@@ -249,22 +215,19 @@ class EmulatedExecutors:
                 )
             )
         self._tell(ExecutorChanged(number, WarmLevel.COLD, is_gone=True))
-        self._place()
 
     def _takes_all(self, running: Running) -> bool:
         """Have an executor use all of its need, unless tasks do not hold so much."""
         need = running.spec.need
         more = need.minus(running.uses)
-        if more != NOTHING and not self._rooms[running.node].fits(running.spec.tenant, more):
+        if more != NOTHING and not self._room.fits(running.spec.tenant, more):
             return False
         self._use(running, need)
         return True
 
     def _use(self, running: Running, uses: Amount) -> None:
-        more = uses.minus(running.uses)
-        if more != NOTHING:
-            self._rooms[running.node].add(running.spec.tenant, more)
-            running.uses = uses
+        self._room.add(running.spec.tenant, uses.minus(running.uses))
+        running.uses = uses
 
     def _tell_use(self) -> None:
         if self.on_use is not None:
@@ -276,7 +239,6 @@ class EmulatedExecutors:
         return self._clock.call_at(after(self._clock.now(), span), callback)
 
     def _end(self, number: int) -> None:
-        self._waiting.pop(number, None)
         running = self._executors.pop(number, None)
         if running is None:
             return

@@ -185,7 +185,6 @@ def holdings_of(shares: Iterable[Share]) -> tuple[Holding, ...]:
             (),
             (),
             job.need.times(count),
-            node,
         )
         for share in shares
         if share.is_live

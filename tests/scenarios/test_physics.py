@@ -259,7 +259,7 @@ def test_functions_use_what_tasks_hold() -> None:
         assert [] == watched.start(W0, workload="w-2")
         executors.begin(StartExecutor(2, spec))
         (problem,) = watched.physics.problems
-        assert f"functions on node 0 of worker.{EU}.{W0} use" in problem
+        assert f"functions beside worker.{EU}.{W0} use" in problem
         spool.fail_all(1)
         spool.catch_up(Instant(place.clock().now() + seconds(60)))
         executors.begin(EndExecutor(2))

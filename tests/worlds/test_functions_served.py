@@ -83,9 +83,8 @@ class Plane:
         """What executors of all servers use now."""
         found = Amount()
         for one in self.world.all:
-            for used in one.executors.used().values() if one.executors is not None else ():
-                for amount in used.values():
-                    found = found.plus(amount)
+            for amount in one.executors.used().values() if one.executors is not None else ():
+                found = found.plus(amount)
         return found
 
 

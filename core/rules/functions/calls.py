@@ -47,11 +47,7 @@ def is_run_well_formed(said: RunCalls) -> bool:
 
 def is_report_well_formed(said: ServerReport) -> bool:
     """Return whether a router can believe this report. A server sends no others, but bytes may be spoiled on the way."""
-    amounts = (
-        said.size,
-        said.size if said.largest is None else said.largest,
-        *(amount for _, amount in (*said.used, *said.lent)),
-    )
+    amounts = (said.size, *(amount for _, amount in (*said.used, *said.lent)))
     numbers = (said.number, said.slot, said.taken, *(one.number for one in said.ended))
     counts: list[int] = []
     for amount in amounts:

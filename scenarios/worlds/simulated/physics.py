@@ -118,12 +118,11 @@ class Physics:
                 )
 
     def _check_executors(self, spool: EmulatedSpool, executors: EmulatedExecutors) -> None:
-        """Executors use what live tasks hold for functions on their node, those that stop included, and no more."""
-        holdings = holdings_of(spool.shares.values())
-        for node, used in executors.used().items():
-            held = read(replace(one, is_ending=False) for one in holdings if one.node == node)
-            if Room(held.size, dict(held.lent), used).is_over():
-                self.problems.append(f"functions on node {node} of {spool.name} use {used} of {held}")
+        """Executors use what live tasks hold for functions, those that stop included, and no more."""
+        held = read(replace(one, is_ending=False) for one in holdings_of(spool.shares.values()))
+        used = executors.used()
+        if Room(held.size, dict(held.lent), used).is_over():
+            self.problems.append(f"functions beside {spool.name} use {used} of {held}")
 
     def _is_given_up(self, region: RegionName, spool: EmulatedSpool) -> bool:
         """Lost until it reports empty: whatever its attempts ended of, what runs there may still run."""

@@ -4,14 +4,7 @@ from typing import Any
 
 from core.calls.caller import Caller
 from core.messages.executors import BookRead
-from core.messages.functions import (
-    CallFunction,
-    CallsAnswered,
-    CallsRefused,
-    RouterHere,
-    RoutersWanted,
-    RunCalls,
-)
+from core.messages.functions import CallFunction, CallsAnswered, CallsRefused, RouterHere, RoutersWanted
 from core.nouns.function import CallAnswer, CallOutcome
 from core.nouns.function_limits import NO_SERVER_SPAN
 from core.nouns.ids import RegionName
@@ -45,21 +38,6 @@ def test_call_beyond_all_servers_is_refused(start: Any) -> None:
     assert ("no_function_server", (1,)) == (refused.reason, refused.numbers)
     assert refused.again_in > 0
     assert [] == said(call(router, calls(2)), CallsRefused)
-
-
-def test_call_beyond_every_piece_is_refused(start: Any) -> None:
-    """It needs two cores, and the only server has two, on two nodes. When one node has both, it runs."""
-    router, server = a_router(start), a_server(start)
-    wide = a_function(need=CORE.times(2))
-    server.hear(BookRead(CORE.times(2), (), CORE))
-    carry_reports(server, router)
-    router.wait(seconds(4))
-    assert "no_function_server" == said_once(call(router, calls(1), function=wide), CallsRefused).reason
-    server.now = router.now
-    server.hear(BookRead(CORE.times(2)))
-    carry_reports(server, router)
-    assert [] == said(call(router, calls(2), function=wide), CallsRefused)
-    assert [2] == [run.call.number for run in said_once(router.wake(), RunCalls).runs]
 
 
 def test_waiting_calls_go_back_when_capacity_goes(start: Any) -> None:

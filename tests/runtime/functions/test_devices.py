@@ -36,16 +36,6 @@ def test_book_counts_what_does_not_end() -> None:
     assert ((BERT, Amount(cpu_milli=4000)),) == found.lent
 
 
-def test_book_tells_the_largest_piece() -> None:
-    """Of GPUs whole ones, and the largest part of another; of nodes the one with most, of each resource. Of one piece nothing is told."""
-    halves = [gpus("a", 0, 1, milli=500), gpus("b", 1, milli=200)]
-    assert Amount(gpu_milli=700) == read(halves).largest
-    assert Amount(gpu_milli=2700) == read([*halves, gpus("c", 2, 3)]).largest
-    assert None is read([gpus("c", 2, 3)]).largest
-    on_nodes = [holding("a", cores=2), holding("b", cores=1, node=4), holding("c", cores=2, node=4)]
-    assert Amount(cpu_milli=3000) == read(on_nodes).largest
-
-
 def test_own_gpus_come_first() -> None:
     """Then those for all; another tenant's never."""
     holdings = [gpus("all", 0, 1), own("mine", 3), own("theirs", 4, tenant=BERT)]
@@ -117,20 +107,12 @@ def test_executors_on_gpus_that_are_held_no_more_go() -> None:
 )
 def test_no_gpu_is_used_twice(needs: list[tuple[TenantName, int]], ended: set[int]) -> None:
     """Whoever starts and ends, no part of a GPU is had by two, and nothing is had that is another tenant's own."""
-    holdings = [
-        gpus("all", 0, 1, milli=1000),
-        own("mine", 2),
-        own("theirs", 3, tenant=BERT, milli=500),
-        gpus("more", 4, milli=200),
-    ]
+    holdings = [gpus("all", 0, 1, milli=1000), own("mine", 2), own("theirs", 3, tenant=BERT, milli=500)]
     uses: dict[int, Use] = {}
-    largest = read(holdings).largest
-    assert largest is not None
     for number, (tenant, milli) in enumerate(needs):
         need = Amount(gpu_milli=milli)
         parts = parts_for(holdings, uses.values(), tenant, need)
         if parts is not None:
-            assert largest.covers(need)
             assert milli == sum(part.milli for part in parts)
             uses[number] = Use(tenant, need, parts)
         uses.pop(min(ended), None) if ended and number > min(ended) else None

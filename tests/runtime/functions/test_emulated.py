@@ -11,9 +11,8 @@ from core.messages.executors import BookRead, CallsEnded, ExecutorChanged
 from core.nouns.function import CallOutcome, FunctionSpec, Holding, WarmLevel, WarmSpans
 from core.nouns.ids import TenantName
 from core.nouns.instant import SECOND, seconds
-from core.nouns.quantities import Amount
+from core.nouns.quantities import NOTHING, Amount
 from core.nouns.workload import Serves
-from runtime.functions.devices import PLACE_SPAN
 from runtime.functions.emulated import EmulatedExecutors
 from tests.runtime.aids import Place, in_virtual_time
 
@@ -90,70 +89,20 @@ def gone(heard: list[Message]) -> list[int]:
 
 
 def test_executors_use_no_more_than_tasks_hold() -> None:
-    """A call for which there are no cores is given back; an executor beyond that waits for room, and is gone if none comes."""
+    """One that is ordered beyond that is gone at once, and so is a call for which there are no cores given back."""
 
     async def body(place: Place) -> None:
         server = Server(place, Book(a_holding(1)))
         await server.warm(1)
         await server.warm(2)
         server.give(1, 1)
-        assert {0: {ML: Amount(0, 1_000, 2 << 30)}} == server.executors.used()
+        assert {ML: Amount(0, 1_000, 2 << 30)} == server.executors.used()
         server.heard()
         server.executors.begin(StartExecutor(3, SPEC))
-        server.executors.begin(StartExecutor(4, SPEC))
         server.give(2, 2)
-        server.give(3, 3)
-        assert {2: CallOutcome.REFUSED} == outcomes(server.heard())
-        server.executors.begin(EndExecutor(1))
-        assert [1] == gone(server.heard())
-        assert {0: {ML: Amount(0, 1_000, 2 << 30)}} == server.executors.used(), (
-            "the third has the place of the first"
-        )
-        await place.sleep(9)
-        assert {} == outcomes(server.heard())
-        await place.sleep(7)
         heard = server.heard()
-        assert {3: CallOutcome.DONE} == outcomes(heard)
-        assert [] == gone(heard), "the fourth has cores now"
-
-    in_virtual_time(body)
-
-
-def test_executor_without_room_is_gone_after_a_while() -> None:
-    """So the component may try others; the calls that it was given were not begun."""
-
-    async def body(place: Place) -> None:
-        server = Server(place, Book(a_holding(1)))
-        await server.warm(1)
-        server.give(1, *range(1, 10))
-        server.executors.begin(StartExecutor(2, SPEC))
-        server.give(2, 20)
-        await place.sleep(PLACE_SPAN / SECOND - 1)
-        assert [] == gone(server.heard())
-        await place.sleep(2)
-        heard = server.heard()
-        assert [2] == gone(heard)
-        assert CallOutcome.REFUSED is outcomes(heard)[20]
-
-    in_virtual_time(body)
-
-
-def test_executor_is_on_one_node() -> None:
-    """Two nodes with a core each have no room for one that needs two; the server is told so. Each node has its own executors."""
-
-    async def body(place: Place) -> None:
-        book = Book(a_holding(1), replace(a_holding(1, "other"), node=1))
-        server = Server(place, book)
-        one, all_of_it = a_holding(1).amount, a_holding(2).amount
-        assert [BookRead(all_of_it, ((ML, all_of_it),), one)] == server.heard()
-        server.executors.begin(StartExecutor(1, replace(SPEC, need=CORE.times(2))))
-        assert {} == server.executors.used()
-        await server.warm(2, 3)
-        server.give(2, 2)
-        server.give(3, 3)
-        assert {0: {ML: CORE}, 1: {ML: CORE}} == server.executors.used()
-        book.write(a_holding(1))
-        assert [3] == gone(server.heard())
+        assert [3] == gone(heard)
+        assert {2: CallOutcome.REFUSED} == outcomes(heard)
 
     in_virtual_time(body)
 
@@ -187,15 +136,15 @@ def test_idle_executor_leaves_its_cores_to_others() -> None:
     async def body(place: Place) -> None:
         server = Server(place, Book(a_holding(1)))
         await server.warm(1)
-        assert {0: {ML: Amount(0, 0, 1 << 30)}} == server.executors.used()
+        assert {ML: Amount(0, 0, 1 << 30)} == server.executors.used()
         await server.warm(2)
         server.give(2, 1)
-        assert {0: {ML: Amount(0, 1_000, 2 << 30)}} == server.executors.used()
+        assert {ML: Amount(0, 1_000, 2 << 30)} == server.executors.used()
         await place.sleep(11)
         assert {1: CallOutcome.DONE} == outcomes(server.heard())
         server.executors.begin(EndExecutor(1))
         assert [1] == gone(server.heard())
-        assert {0: {ML: Amount(0, 0, 1 << 30)}} == server.executors.used()
+        assert {ML: Amount(0, 0, 1 << 30)} == server.executors.used()
 
     in_virtual_time(body)
 
@@ -263,6 +212,6 @@ def test_server_that_is_gone_has_no_executors() -> None:
         server.executors.detach()
         book.write()
         assert [] == server.heard()
-        assert {} == server.executors.used()
+        assert NOTHING == server.executors.used().get(ML, NOTHING)
 
     in_virtual_time(body)

@@ -16,8 +16,7 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import SECOND, Instant
 from core.nouns.quantities import Amount
 from runtime.clock import Clock
-from runtime.functions.devices import PLACE_SPAN
-from runtime.functions.doer import FunctionDoer
+from runtime.functions.doer import PLACE_SPAN, FunctionDoer
 from runtime.functions.packing import pack_arguments, pack_value
 from tests.runtime.functions.aids import ANNA, PATIENCE_SECONDS, WrittenBook, environ, holding, spec
 
