@@ -116,7 +116,7 @@ class FunctionServer:
                 return self._known(state, asked) if is_its_own else NOTHING
             case CodeSent(_, _, tenant, function, code):
                 row = state.functions.get(function)
-                is_wanted = row is not None and not row.has_code and row.spec.tenant == tenant
+                is_wanted = row is not None and row.code_missed_at > 0 and row.spec.tenant == tenant
                 is_wanted = is_wanted and owns(envelope.tenant, tenant)
                 keeps = is_wanted and len(code) <= CODE_BYTES_MAX
                 return Decision(effects=(KeepCode(function, code),)) if keeps else NOTHING

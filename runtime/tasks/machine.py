@@ -48,10 +48,13 @@ def die_with_parent(prctl: Prctl | None) -> None:
 
 
 def be_gentle() -> None:
-    """Give way to others on scarce CPUs from now on. For a process that is alone in its session, or with what serves it."""
+    """Give way to others on scarce CPUs from now on. For a process that is alone in its session, or with what serves it.
+
+    Where Linux shares CPUs between sessions first, the niceness of a process counts within its session alone, so the session gets one too.
+    Of users without privileges Linux takes one such order in 100 ms: of sessions that begin at once some keep their full share.
+    """
     os.nice(NICENESS)
     try:
-        # Where Linux shares CPUs between sessions first, the niceness of a process counts within its session alone.
         with open("/proc/self/autogroup", "w") as file:  # noqa: PTH123
             file.write(str(NICENESS))
     except OSError:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.calls.lives import life_of
-from core.effects import ForgetCode
+from core.effects import ForgetCode, KeepCode
 from core.messages.base import Message
 from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
 from core.messages.functions import AskCalls, CallsAnswered, CodeSent, CodeWanted, Run, RunCalls
@@ -14,10 +14,11 @@ from core.nouns.function_limits import (
     CALL_BATCH_BYTES,
     CALL_TRIES_MAX,
     CALLS_AT_ONCE_MAX,
+    CODE_SPAN,
     KEEP_ALIVE_MAX,
     SERVER_GONE,
 )
-from core.nouns.instant import Nanoseconds, after, seconds
+from core.nouns.instant import SECOND, Nanoseconds, after, seconds
 from core.nouns.quantities import NOTHING
 from tests.builders import EU, START
 from tests.components.support.functions import (
@@ -214,6 +215,19 @@ def test_function_that_is_not_used_is_forgotten(start: Any) -> None:
     assert [ForgetCode((pickled.id,))] == begun(server.wait(seconds(60)), ForgetCode)
     assert {} == server.state.functions
     run(2)
+
+
+def test_code_that_comes_too_late_is_not_kept(start: Any) -> None:
+    """Its calls have failed; the function may be forgotten meanwhile, and its code be deleted. The next call asks for it again."""
+    pickled = a_function(is_pickled=True)
+    server = a_server(start, cores=1)
+    server.hear(words(server, *calls(1), function=pickled))
+    server.wake()
+    server.wait(Nanoseconds(CODE_SPAN + SECOND))
+    code = CodeSent(EU, "w0", ML, pickled.id, b"code")
+    assert [] == begun(server.hear(code, tenant=ML), KeepCode)
+    server.hear(words(server, *calls(2), function=pickled))
+    assert [KeepCode(pickled.id, b"code")] == begun(server.hear(code, tenant=ML), KeepCode)
 
 
 def test_named_code_is_not_deleted(start: Any) -> None:
