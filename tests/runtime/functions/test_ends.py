@@ -17,7 +17,7 @@ from runtime.tasks.processes import start_of_living
 from tests.mizzen.processes import HOUSE
 from tests.runtime.functions.aids import ANNA, BERT, holding, serving, spec, until_none
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
 
 @pytest.mark.parametrize("is_parent_stopped", [False, True])
