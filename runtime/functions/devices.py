@@ -119,6 +119,11 @@ def parts_for(
     return tuple(taken)
 
 
+def is_in_pieces(holdings: Sequence[Holding], tenant: TenantName, need: Amount) -> bool:
+    """Return whether holdings suffice for an executor in all, but no executor could have it: it is on too many GPUs."""
+    return _room(holdings, ()).ever_fits(tenant, need) and parts_for(holdings, (), tenant, need) is None
+
+
 def beyond(holdings: Sequence[Holding], uses: Mapping[int, Use]) -> list[int]:
     """Return the executors, of those named by number, that have to go: those whose GPUs are held no more, then the newest beyond the size."""
     held = {(one.share, gpu.index) for one in holdings if not one.is_ending for gpu in one.gpus}

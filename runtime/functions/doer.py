@@ -30,6 +30,7 @@ from runtime.functions.devices import (
     beyond,
     cpu_slots_for,
     cpus_of,
+    is_in_pieces,
     parts_for,
     read,
 )
@@ -52,6 +53,9 @@ TAKE_BACK: Nanoseconds = Nanoseconds(100 * MILLISECOND)
 DYING: Nanoseconds = seconds(1)
 """For executors of a server before this one, which the kernel ends, and their parent, which ends what they have left."""
 TAKEN_BACK = End("its capacity was taken back", is_failure=False)
+IN_PIECES = End(
+    "services hold enough GPUs for it, but in pieces that one executor cannot have", CallOutcome.FAILED
+)
 PARENT_DIED = End("the process that forks executors died")
 DAMAGED = End("it wrote into the pipe of its executor's answers", CallOutcome.FAILED)
 
@@ -164,8 +168,7 @@ class FunctionDoer:
         executor = Executor(self._serial, number, spec, self._done)
         self._executors[number] = executor
         self._waiting[executor.serial] = executor
-        # To find no devices is no failure: the component may end another executor for this one.
-        self._watch(executor, after(self._clock.now(), PLACE_SPAN), partial(self._drop, executor, ASKED))
+        self._watch(executor, after(self._clock.now(), PLACE_SPAN), partial(self._give_up, executor))
         self._place()
 
     def _obey_end(self, number: int) -> None:
@@ -191,6 +194,12 @@ class FunctionDoer:
                 executor.cpus = self._cpus_for(executor)
                 self._placed[executor.serial] = executor
                 self._fork(executor, executor.use)
+
+    def _give_up(self, executor: Executor) -> None:
+        """End an executor that has found no devices. That is no failure, unless it never could: the component may end others for it."""
+        spec = executor.spec
+        never = is_in_pieces(self._book.holdings(), spec.tenant, spec.need)
+        self._drop(executor, IN_PIECES if never else ASKED)
 
     def _fork(self, executor: Executor, use: Use) -> None:
         spec = executor.spec

@@ -9,7 +9,16 @@ from core.nouns.function import GpuPart, Holding
 from core.nouns.ids import TenantName
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Serves
-from runtime.functions.devices import HeldPart, Use, beyond, cpu_slots_for, cpus_of, parts_for, read
+from runtime.functions.devices import (
+    HeldPart,
+    Use,
+    beyond,
+    cpu_slots_for,
+    cpus_of,
+    is_in_pieces,
+    parts_for,
+    read,
+)
 from tests.runtime.functions.aids import ANNA, BERT, holding
 
 GPU = Amount(gpu_milli=1000)
@@ -55,6 +64,16 @@ def test_pieces_of_two_gpus_are_no_gpu() -> None:
     """Enough in all, but in two pieces."""
     used = [Use(ANNA, Amount(gpu_milli=500), (HeldPart("all", index, 500),)) for index in (0, 1)]
     assert None is parts_for([gpus("all", 0, 1)], used, ANNA, GPU)
+
+
+def test_pieces_that_hold_enough_in_all() -> None:
+    """Whatever is used now: two halves are no GPU for one executor, and one GPU is none of two; too little in all is another matter."""
+    halves = [gpus("a", 0, milli=500), gpus("b", 1, milli=500)]
+    assert is_in_pieces(halves, ANNA, GPU)
+    assert not is_in_pieces(halves, ANNA, Amount(gpu_milli=500))
+    assert not is_in_pieces(halves, ANNA, Amount(gpu_milli=1500))
+    assert not is_in_pieces([*halves, gpus("c", 2)], ANNA, GPU)
+    assert is_in_pieces([*halves, own("theirs", 2, 3, tenant=BERT)], ANNA, GPU)
 
 
 def test_gpu_is_not_given_while_an_executor_leaves_it() -> None:

@@ -11,9 +11,9 @@ from core.component import Images
 from core.fact import NO_LOG, Fact
 from core.messages.base import Envelope, Message, Woken
 from core.messages.functions import CallsAnswered, Run, RunCalls
-from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec, WarmLevel
+from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec, GpuPart, WarmLevel
 from core.nouns.ids import RegionName
-from core.nouns.instant import SECOND, Instant
+from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.quantities import Amount
 from runtime.clock import Clock
 from runtime.functions.doer import PLACE_SPAN, FunctionDoer
@@ -117,6 +117,26 @@ async def test_executor_without_a_call_leaves_its_core_to_another_function(tmp_p
                 await plane.until_answered(count)
         assert 2 == len(plane.book.uses)
         assert WarmLevel.HOST is plane.answers[3].level
+    finally:
+        plane.doer.close()
+
+
+async def test_function_that_fits_no_piece_fails_all_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Services hold two halves of GPUs, and it needs a whole one: every call has the sentence. One that needs a half runs."""
+    monkeypatch.setattr("runtime.functions.doer.PLACE_SPAN", seconds(0.1))
+    plane = Plane(tmp_path, cores=0)
+    halves = (GpuPart(0, 500), GpuPart(1, 500))
+    plane.book.write(holding(gpus=halves, amount=Amount(gpu_milli=1000, cpu_milli=4000)))
+    try:
+        plane.run(spec(need=Amount(gpu_milli=1000)), range(10))
+        await plane.until_answered(10)
+        assert {CallOutcome.FAILED} == {one.outcome for one in plane.answers.values()}
+        assert all("in pieces" in one.problem for one in plane.answers.values())
+        plane.run(spec("plain:double_later", need=Amount(gpu_milli=500)), [4], first=11)
+        await plane.until_answered(11)
+        assert CallOutcome.DONE is plane.answers[11].outcome
     finally:
         plane.doer.close()
 
