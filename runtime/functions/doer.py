@@ -272,6 +272,8 @@ class FunctionDoer:
         if executor.is_ready and not was_ready:
             self._unwatch(executor)
             self._watch_call(executor)
+        if self._waiting and not executor.calls:
+            self._place()  # Without a call it has left its cores to others.
         return is_busy
 
     def _lose_parent(self) -> None:

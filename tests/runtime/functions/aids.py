@@ -26,7 +26,7 @@ HERE = Path(__file__).parent / "called"
 """The directory with functions that executors import."""
 ANNA, BERT = TenantName("anna"), TenantName("bert")
 CORE = Amount(cpu_milli=1000)
-PATIENCE_SECONDS = 55.0
+PATIENCE_SECONDS = 30.0
 
 
 def spec(

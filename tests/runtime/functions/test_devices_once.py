@@ -29,7 +29,7 @@ from tests.mizzen.processes import HOUSE
 from tests.runtime.functions.aids import ANNA, PATIENCE_SECONDS, environ, serving, spec, until_none
 from tests.runtime.functions.test_holding import hold, sleeper
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.processes
 
 GPU = Amount(1000, 0, 0)
 HOLDING = Holding("s1", ANNA, Serves.OWN, is_ending=False, gpus=(GpuPart(0, 1000),), cpu_slots=(), amount=GPU)

@@ -17,7 +17,7 @@ from runtime.tasks.processes import start_of_living
 from tests.mizzen.processes import HOUSE
 from tests.runtime.functions.aids import ANNA, BERT, holding, serving, spec, until_none
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.processes
 
 
 @pytest.mark.parametrize("is_parent_stopped", [False, True])
@@ -161,6 +161,17 @@ async def test_executor_waits_for_the_place_of_one_that_ends(tmp_path: Path) -> 
         assert Amount(cpu_milli=1000) == server.book.most
         server.end(3)
         assert "" == await server.until_gone(3)
+
+
+async def test_executor_waits_for_cores_that_a_call_leaves(tmp_path: Path) -> None:
+    """An executor without a call has none: when the last call of one ends, the next executor begins, and the first stays."""
+    async with serving(tmp_path, holding(cores=1)) as server:
+        await server.ready(1, spec("plain:sleep"))
+        server.give(1, (1, 0.2))
+        server.start(2, spec())
+        await server.until(lambda: WarmLevel.HOST in server.levels(2))
+        assert 1 in server.answers()
+        assert 2 == len(server.book.uses)
 
 
 async def test_executors_on_gpus_of_a_holding_that_ends(tmp_path: Path) -> None:
