@@ -63,8 +63,8 @@ async def test_log_with_old_facts_shrinks(tmp_path: Path, path: Path, log: Sqlit
 
 async def test_keeper_lets_go_by_itself(tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little at a time, while no append waits; and every append waits for the disk, as if nothing else went on."""
-    monkeypatch.setattr("store.sqlite_writer.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("store.sqlite_writer.PAUSE_SECONDS", 0.0)
+    # Until the appends below the thread looks for nothing: two threads that use a traced connection can block each other.
+    monkeypatch.setattr("store.sqlite_writer.LOOK_SECONDS", 3_600.0)
     log = await SqliteStore(tmp_path).open(LOG, "id-1")
     statements: list[str] = []
     log._writer._connection.set_trace_callback(statements.append)
@@ -72,6 +72,9 @@ async def test_keeper_lets_go_by_itself(tmp_path: Path, path: Path, monkeypatch:
     log._writer._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = path.stat().st_size
     await write_files(tmp_path)
+    monkeypatch.setattr("store.sqlite_writer.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("store.sqlite_writer.PAUSE_SECONDS", 0.0)
+    log._writer._look_at = 0.0
     count = 450
     while here(path)[0] <= 300:
         count += 1
