@@ -23,6 +23,7 @@ from core.messages import (
     data,
     dispatch,
     functions,
+    harvest,
     logs,
     moves,
     nodes,
@@ -98,6 +99,8 @@ CREWS = {
     "function_router": FUNCTION_ROUTERS,
 }
 """Where all with one noun hear together, of a region or of all, beside the address that each has alone."""
+HARVESTER = Route("harvester", ("region",))
+"""A region's harvester."""
 FUNCTION_CALLER = Route("function_caller", ("tenant", "caller"))
 """Who calls functions: a program outside the plane."""
 FUNCTIONS = Route("functions")
@@ -231,6 +234,14 @@ ROUTES: dict[type[Message], Route] = {
     functions.CodeWanted: FUNCTION_CALLER,
     functions.CallsKnown: FUNCTION_CALLER,
     functions.RouterHere: FUNCTIONS,
+    harvest.OfferHarvest: STORE,
+    harvest.RecallHarvest: STORE,
+    harvest.ReleaseHarvest: STORE,
+    harvest.TaskLends: STORE,
+    harvest.SizeServer: FUNCTION_SERVER,
+    harvest.ServerSized: HARVESTER,
+    harvest.HarvestOdds: FUNCTION_ROUTER,
+    harvest.ShowHarvest: HARVESTER,
     sharing.SetPolicy: QUEUE,
     sharing.SetShares: QUEUE,
     planning.ShowConcern: PLANNER,

@@ -4,8 +4,9 @@ from msgspec import Struct
 
 from core.component import Effect
 from core.messages.auditor import FoundViolation
+from core.messages.harvest import NodeSize
 from core.messages.workers import PrepareTasks
-from core.nouns.function import FunctionSpec
+from core.nouns.function import FunctionSpec, Place
 from core.nouns.ids import DatasetName, FunctionId, RegionName, ShareKey
 
 
@@ -148,6 +149,7 @@ class StartExecutor(Effect, frozen=True):
     executor: int
     """Counts the executors of one life of the server, from 1 on."""
     function: FunctionSpec
+    place: Place = Place()
 
 
 class GiveCalls(Effect, frozen=True):
@@ -162,6 +164,13 @@ class EndExecutor(Effect, frozen=True):
     """End an executor at once. Comes back as `ExecutorChanged`: of its calls of which no end was told before, the first may have begun."""
 
     executor: int
+
+
+class KeepHarvest(Effect, frozen=True):
+    """Remember what functions may use of nodes beside what tasks hold for them. What that changes comes back as `BookRead`."""
+
+    revision: int
+    sizes: tuple[NodeSize, ...]
 
 
 class KeepCode(Effect, frozen=True):

@@ -223,6 +223,8 @@ class Caller:
             elif said.reason == Reason.NO_FUNCTION_SERVER:
                 if router is not None:
                     router.lacks[row.function.id] = after(now, said.again_in)
+                if said.gives_back:
+                    self._homeless.pop(row.function.id, None)
                 self._note_homeless(row.function.id, now)
                 if self._gives_up(row, now):
                     self._refuse_homeless(number)

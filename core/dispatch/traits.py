@@ -26,6 +26,7 @@ from core.messages import (
     data,
     dispatch,
     functions,
+    harvest,
     logs,
     moves,
     nodes,
@@ -396,6 +397,16 @@ _OF_FUNCTIONS: dict[type[Message], Traits] = {
     functions.FunctionsRemembered: Traits(REPORT),
     functions.ShowFunctions: Traits(QUERY, _query),
 }
+_OF_HARVEST: dict[type[Message], Traits] = {
+    harvest.OfferHarvest: Traits(REPORT),
+    harvest.RecallHarvest: Traits(REPORT),
+    harvest.ReleaseHarvest: Traits(REPORT),
+    harvest.TaskLends: Traits(REPORT, WORKLOAD),
+    harvest.SizeServer: Traits(INTERACTIVE, leads_to=(harvest.ServerSized, functions.ServerReport)),
+    harvest.ServerSized: Traits(REPORT, attrgetter("server"), leads_to=(harvest.ReleaseHarvest,)),
+    harvest.HarvestOdds: Traits(REPORT),
+    harvest.ShowHarvest: Traits(QUERY, _query),
+}
 _OF_SOLVERS: dict[type[Message], Traits] = {
     prices.SetPrices: Traits(BULK),
     copies.SetDataPlan: Traits(BULK),
@@ -412,6 +423,7 @@ TRAITS: dict[type[Message], Traits] = {
     **_REPORTED,
     **_OF_PEOPLE,
     **_OF_FUNCTIONS,
+    **_OF_HARVEST,
     **_OF_SOLVERS,
     **{kind: ANSWER for kind in MESSAGES if issubclass(kind, Answer)},
 }

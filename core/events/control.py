@@ -4,6 +4,7 @@ from core.fact import Event
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope
 from core.nouns.operation import Ack, BegunBy, OperationKind, Outcome, TaskMove
+from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec
 
 Runs = tuple[tuple[int, int], ...]
@@ -45,6 +46,8 @@ class ClaimRevised(Event, frozen=True, tag="claim-revised"):
     epoch: int
     revision: int
     moves: tuple[TaskMove, ...]
+    takes: tuple[tuple[int, Amount], ...] = ()
+    """By node, the capacity that functions give back for tasks that come there, in whole devices. Functions give back all of other nodes."""
 
 
 class TasksUp(Event, frozen=True, tag="tasks-up"):

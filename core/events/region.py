@@ -5,6 +5,7 @@ from core.nouns.fleet import Inventory
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.placement import Claim
 from core.nouns.preemption import PreemptionSettings
+from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause
 
 
@@ -70,6 +71,9 @@ class ClaimGranted(Event, frozen=True, tag="claim-granted"):
     unplaced: tuple[int, ...] = ()
     """How many tasks of each job found no room, if any: the claim is of the others, whose ranks come first. These are placed
     one by one, as those by which a job grows."""
+    spares: tuple[tuple[int, Amount], ...] = ()
+    """By harvested node, the part of the tasks' need that lies beside the harvest: functions keep so much more. Nodes without such a
+    part are not named."""
 
 
 class AwardDeclined(Event, frozen=True, tag="award-declined"):

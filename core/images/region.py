@@ -30,6 +30,7 @@ from core.images.capacity import Capacity
 from core.images.clock import AcceptedClock
 from core.images.control import Control
 from core.images.functions import Functions
+from core.images.harvest import Harvest
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
 from core.images.preemption import Preemption
@@ -405,3 +406,5 @@ class RegionImage(Image):
     """How agents see the region."""
     functions: Functions
     """Counts of calls of functions."""
+    harvest: Harvest
+    """Capacity that functions may use while its owner does not."""

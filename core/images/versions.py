@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from core.codec import UNREADABLE, CodecError, encode
 from core.images import Image, decode_image, image_type
-from core.images.functions import Functions
+from core.images.harvest import Harvest
 from core.nouns.ids import GLOBAL_LOG, LogName
 
 UNSAID = ""
@@ -117,9 +117,9 @@ def _is_all(said: Any, made: Any, new_fields: frozenset[str]) -> bool:  # Any: w
     return bool(said == made)
 
 
-def _version_9(log: LogName, _: OldSections) -> dict[str, Any] | None:
-    """A region knows how often functions were called, which no older fact tells."""
-    return {} if log == GLOBAL_LOG else {"functions": msgspec.to_builtins(Functions())}
+def _version_10(log: LogName, _: OldSections) -> dict[str, Any] | None:
+    """A region knows what is harvested, which no older fact tells. Pools and tenants have settings for it, which are the defaults."""
+    return {} if log == GLOBAL_LOG else {"harvest": msgspec.to_builtins(Harvest())}
 
 
 VERSIONS = Versions(
@@ -133,7 +133,13 @@ VERSIONS = Versions(
         "23b43b9efe8f8d22",
         "083e616bc00de9fe",
         "ebb00c9891f69e99",
+        "4d597375170f240c",
     ),
-    step=Step(_version_9, frozenset({"functions", "serves"})),
+    step=Step(
+        _version_10,
+        frozenset(
+            {"harvest", "price", "harvested", "harvested_span", "retried", "lost_span", "idle", "keeps_bytes"}
+        ),
+    ),
 )
 """Those of this build."""

@@ -13,5 +13,6 @@ preemption     rule 5: promises, their victims and the caps on lost work
 control        rule 6: operations on tasks, and the capacity that they get
 nodes          rule 6: cordoned nodes, maintenance, and orders to stop
 pools          nodes are in one pool each, and change pools with nothing on them
+harvest        rule 1: harvested capacity is free or lent, and recalls end in time
 reservations   rules 1 and 2 for node reservations
 """

@@ -40,6 +40,7 @@ from core.images.region import AttemptPhase, AttemptRow
 from core.invariants.abandonment import check_abandoned, check_stop_of_abandoned, was_abandoned
 from core.invariants.control import Finding, check_control_fact
 from core.invariants.forgetting import check_forgotten_attempts, check_forgotten_workloads
+from core.invariants.harvest import check_harvest_fact
 from core.invariants.pairs import check_pair_fact, check_pairs
 from core.invariants.pools import check_pool_fact, check_pools
 from core.invariants.preemption import check_preemption_fact
@@ -397,6 +398,7 @@ def check_region_fact(
         *check_start_fact(fact, before),
         *check_pair_fact(fact, before),
         *check_pool_fact(fact, before),
+        *check_harvest_fact(fact, before),
     ]
 
 

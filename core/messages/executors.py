@@ -7,18 +7,31 @@ scenarios/worlds/ for emulated ones).
 from msgspec import Struct
 
 from core.messages.base import Notice
-from core.nouns.function import CallAnswer, WarmLevel
+from core.nouns.function import CallAnswer, Place, WarmLevel
 from core.nouns.ids import FunctionId, TenantName
+from core.nouns.instant import Instant
 from core.nouns.quantities import Amount
+
+
+class PlaceRead(Struct, frozen=True):
+    """What functions may use of one place."""
+
+    place: Place
+    size: Amount
+    """All of it."""
+    lent: tuple[tuple[TenantName, Amount], ...] = ()
+    """Parts that one tenant's functions alone may use, by tenant; the rest is for functions of all tenants."""
+    leaves_by: Instant = Instant(0)
+    """When executors beyond the size have to be gone at the latest; a time that has passed: now."""
+    slows: bool = False
+    """Executors stay where they use more cores than there are, and become slower."""
 
 
 class BookRead(Notice, frozen=True, tag="book-read"):
     """What functions may use on this machine now: after `ReadBook`, and whenever that changes."""
 
-    size: Amount
-    """All of it."""
-    lent: tuple[tuple[TenantName, Amount], ...] = ()
-    """Parts that one tenant's functions alone may use, by tenant; the rest is for functions of all tenants."""
+    places: tuple[PlaceRead, ...]
+    """All that are not empty."""
 
 
 class ExecutorChanged(Notice, frozen=True, tag="executor-changed"):

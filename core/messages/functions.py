@@ -16,6 +16,7 @@ from core.nouns.function import (
     FunctionCount,
     FunctionEstimate,
     FunctionSpec,
+    Place,
 )
 from core.nouns.ids import FunctionId, RegionName, TenantName
 from core.nouns.instant import Nanoseconds
@@ -60,6 +61,8 @@ class CallsRefused(Message, frozen=True, tag="calls-refused"):
     problems: tuple[str, ...] = ()
     again_in: Nanoseconds = Nanoseconds(0)
     """When to say them again, there or elsewhere; 0: never, because they would be refused again."""
+    gives_back: bool = False
+    """Whether the router had taken them: there was capacity for them meanwhile."""
 
 
 class CallsAnswered(Message, frozen=True, tag="calls-answered"):
@@ -147,6 +150,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     call: Call
     is_again: bool = False
     """Whether the call may have run before: one that may be begun once only is lost if the server does not know it."""
+    is_kept_only: bool = False
+    """Whether a kept answer alone is wanted: a server that has none gives the call back, because it may not begin there again."""
 
 
 class RunCalls(Message, frozen=True, tag="run-calls"):
@@ -164,17 +169,19 @@ class RunCalls(Message, frozen=True, tag="run-calls"):
     runs: tuple[Run, ...] = ()
     heard: int = 0
     """The number of the newest whole report with ends that the router has heard of this life of the server; 0: none."""
+    place: Place = Place()
+    """Where the runs go: runs, floor and reports are counted for each place by itself."""
 
 
 class ServerReport(Message, frozen=True, tag="server-report"):
-    """How a server stands: to each router of its region, every `SERVER_REPORT` and at changes."""
+    """How one place of a server stands: to each router of its region, every `SERVER_REPORT` and at changes."""
 
     region: RegionName
     router: str
     server: str
     life: str
     number: int
-    """Counts the reports of a life: an older one says nothing new."""
+    """Counts the reports of a life on this place: an older one says nothing new."""
     slot: int
     """Its place on the ring."""
     size: Amount
@@ -192,7 +199,8 @@ class ServerReport(Message, frozen=True, tag="server-report"):
     taken: int = 0
     """Every run of that life up to this number has come."""
     leaves_in: Nanoseconds = Nanoseconds(0)
-    """It is about to go, or to shrink, and takes nothing new; 0: it is not."""
+    """The place is about to go, or to shrink, and takes nothing new; 0: it is not."""
+    place: Place = Place()
 
 
 # Between routers and the region's store.

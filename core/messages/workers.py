@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from core.messages.base import Message, Notice
 from core.nouns.fleet import Inventory
+from core.nouns.harvest import LentPart
 from core.nouns.ids import AttemptKey, RegionName, ShareKey, TenantName, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
 from core.nouns.pipeline import Forerunner
@@ -43,7 +44,7 @@ class OfShare:
         return ShareKey(self.workload, self.epoch, self.task, self.run)
 
 
-class TasksState(Struct, OfShare, frozen=True):
+class TasksState(Struct, OfShare, frozen=True, omit_defaults=True):
     """A worker's share of one attempt."""
 
     workload: WorkloadId
@@ -62,6 +63,8 @@ class TasksState(Struct, OfShare, frozen=True):
     run: int = 0
     failed_nodes: tuple[int, ...] = ()
     """Once ended: where tasks failed first, if they did."""
+    lends: tuple[LentPart, ...] = ()
+    """Capacity that functions may use for now, or still use though it is wanted back, by node."""
 
 
 class PrepareTasks(Message, OfShare, frozen=True, tag="prepare-tasks"):

@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct
 
 from core.nouns.ids import FunctionId, TenantName
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import NEVER, Serves
 
@@ -110,6 +110,24 @@ class CallAnswer(Struct, frozen=True, array_like=True, gc=False):
     """Of the executor when the call was given to it."""
 
 
+class Place(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """A part of a function server's machine, which routers see as a server of its own: what is held on one node, or harvested of it."""
+
+    node: int = 0
+    is_harvested: bool = False
+    """Nobody holds it for functions: whoever it belongs to takes it back (core/nouns/harvest.py)."""
+
+    @property
+    def name(self) -> str:
+        """Return its name beside that of its server."""
+        return f"{self.node}.harvest" if self.is_harvested else str(self.node)
+
+
+def member_of(server: str, place: Place) -> str:
+    """Return the name under which routers know a place of a server."""
+    return f"{server}/{place.name}"
+
+
 class GpuPart(Struct, frozen=True):
     """A part of one GPU."""
 
@@ -119,7 +137,7 @@ class GpuPart(Struct, frozen=True):
 
 
 class Holding(Struct, frozen=True):
-    """The part of this machine that one task of a service holds for functions."""
+    """The part of this machine that one task of a service holds for functions, or that is harvested."""
 
     share: str
     """The name of the task's share, which tells this holding from others."""
@@ -133,6 +151,11 @@ class Holding(Struct, frozen=True):
     cpu_slots: tuple[int, ...]
     """Empty: executors may run on every core of this process."""
     amount: Amount
+    place: Place = Place()
+    leaves_by: Instant = Instant(0)
+    """Of what is harvested: when executors beyond the amount have to be gone at the latest."""
+    slows: bool = False
+    """Of what is harvested: executors stay where they use more cores than there are, and become slower."""
 
 
 class EndedRun(Struct, frozen=True, array_like=True, gc=False):
@@ -145,6 +168,8 @@ class EndedRun(Struct, frozen=True, array_like=True, gc=False):
     """0: the call had ended before, under another number."""
     level: WarmLevel
     """Of the best executor when the call came, if the call waited for an executor to become ready; else the top."""
+    is_harvested: bool = False
+    """Whether the run was on harvested capacity. A call that comes again by way of another place stays where it is."""
 
 
 class FunctionCount(Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,6 +188,14 @@ class FunctionCount(Struct, frozen=True, forbid_unknown_fields=True):
     ran: Nanoseconds = Nanoseconds(0)
     waited: Nanoseconds = Nanoseconds(0)
     """In the router."""
+    harvested: int = 0
+    """Calls that were done on harvested capacity."""
+    harvested_span: Nanoseconds = Nanoseconds(0)
+    """How long these ran."""
+    retried: int = 0
+    """Runs that were lost on harvested capacity, of calls that were sent once more."""
+    lost_span: Nanoseconds = Nanoseconds(0)
+    """How long all runs had run that were lost there."""
 
     @property
     def ended(self) -> int:
@@ -181,6 +214,10 @@ class FunctionCount(Struct, frozen=True, forbid_unknown_fields=True):
             (self.cold[0] + other.cold[0], self.cold[1] + other.cold[1], self.cold[2] + other.cold[2]),
             Nanoseconds(self.ran + other.ran),
             Nanoseconds(self.waited + other.waited),
+            self.harvested + other.harvested,
+            Nanoseconds(self.harvested_span + other.harvested_span),
+            self.retried + other.retried,
+            Nanoseconds(self.lost_span + other.lost_span),
         )
 
 

@@ -41,6 +41,8 @@ NO_SERVER_SPAN: Nanoseconds = seconds(30)
 SERVER_REPORT: Nanoseconds = seconds(1)
 SERVER_STALE: Nanoseconds = seconds(3)
 """A server that was not heard for so long gets nothing."""
+ODDS_STALE: Nanoseconds = seconds(60)
+"""A router that has heard nothing of a region's harvester for so long sends nothing to harvested capacity."""
 SERVER_GONE: Nanoseconds = seconds(10)
 """One that was not heard for so long is taken for gone: what it had is run elsewhere, or lost if it may be begun once only."""
 RUN_AGAIN: Nanoseconds = seconds(1)
@@ -61,7 +63,7 @@ CODE_SPAN: Nanoseconds = seconds(15)
 """How long a server waits for pickled code, before the calls that need it have failed."""
 CODE_BYTES_MAX = 512 * 1024
 CALL_TRIES_MAX = 3
-"""How often a server begins a call whose executor was taken from it."""
+"""How often a server begins a call whose executor was taken from it, and a router one whose harvested capacity was."""
 SERVING_GRACE_MIN: Nanoseconds = seconds(2)
 """Least grace of a task that holds capacity: twice the time after which executors that stay are killed (runtime/functions/hold.py)."""
 FUNCTIONS_COUNTED: Nanoseconds = seconds(60)

@@ -4,13 +4,17 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from core.nouns.harvest import KEEPS, LENDS, HarvestSettings
+
 PERMILLE = 1000
 SHARED_POOL = "shared"
 """Its nodes are shared by policy, in rounds, among jobs of kind `shared`: these run nowhere else, and nothing else runs there."""
 
+HARVEST_POOL = "harvest"
+"""What is free in it is lent to functions unless an operator says otherwise."""
 FREE_POOL = "free"
 """Of nodes that no pool was given: failed nodes of other pools are replaced from it, before any other pool is asked."""
-POOLS = ("training", "service", "harvest", SHARED_POOL, FREE_POOL)
+POOLS = ("training", "service", HARVEST_POOL, SHARED_POOL, FREE_POOL)
 """Pools that may have needs before they have a node (DESIGN §4)."""
 
 SHARED_GPUS = f"{SHARED_POOL}/"
@@ -42,6 +46,10 @@ class PoolSettings(Struct, frozen=True):
     needs: tuple[tuple[str, int], ...] = ()
     """GPUs that the pool is to have in all zones together, by node type, ascending by type."""
     survives: Survives = Survives.POWER_DOMAIN
+    harvest: HarvestSettings | None = None
+    """Whether functions may use what is free; None: in the pool `harvest`, and in no other."""
+    price: int = 0
+    """Of a GPU-hour that is held, in millionths of the operator's unit; of a core-hour where nodes have no GPUs."""
 
     @property
     def keeps_something_free(self) -> bool:
@@ -54,6 +62,13 @@ class PoolSettings(Struct, frozen=True):
 
 
 UNSET = PoolSettings()
+
+
+def harvest_of(pool: str, settings: PoolSettings) -> HarvestSettings:
+    """Return how a pool lends what is free."""
+    if settings.harvest is not None:
+        return settings.harvest
+    return LENDS if pool == HARVEST_POOL else KEEPS
 
 
 def percent_text(permille: int) -> str:

@@ -41,6 +41,14 @@ class Amount(Struct, frozen=True, order=True, forbid_unknown_fields=True, gc=Fal
             max(self.memory_bytes, other.memory_bytes),
         )
 
+    def smallest(self, other: "Amount") -> "Amount":
+        """Return the smaller amount of each resource."""
+        return Amount(
+            min(self.gpu_milli, other.gpu_milli),
+            min(self.cpu_milli, other.cpu_milli),
+            min(self.memory_bytes, other.memory_bytes),
+        )
+
     def covers(self, other: "Amount") -> bool:
         """Whether the other fits into this."""
         return (

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from core.nouns.harvest import USES_ALL, HarvestUse
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import TENANT_PENDING_MAX
 
@@ -23,6 +24,8 @@ class TenantSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long work of it runs at least before it may be a victim."""
     pending_max: int = TENANT_PENDING_MAX
     """Pending workloads of the tenant beyond which its submissions are refused."""
+    harvest: HarvestUse = USES_ALL
+    """How far its functions may use harvested capacity."""
 
 
 class Entitlement(Struct, frozen=True, forbid_unknown_fields=True):

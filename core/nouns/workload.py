@@ -56,6 +56,11 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     beside: tuple[tuple[str, int], ...] = ()
     """Models, each with the millionths of its speed that the job keeps while a job of that model runs on the same device. It keeps all
     beside other models."""
+    idle: tuple[tuple[Nanoseconds, int], ...] = ()
+    """A cycle of spans, each with the number of each task's devices that are idle in it, and lent. It begins when the task begins to work,
+    and again at its end. Empty: none are ever idle."""
+    keeps_bytes: int = 0
+    """Memory that each task keeps while it lends devices."""
 
 
 class Serves(StrEnum):

@@ -10,6 +10,13 @@ from core.routing.policy import Load
 
 WINDOW_SECONDS = 60
 """Length of the window in which calls are counted. source: spec/cameo-harvest.md 2.2 and 2.4"""
+RUN_TIMES_MAX = 4_096
+"""Run times of one function that count at once: then all of them count for half."""
+FRESH_WEIGHT = 64
+"""Weight of a run time that has just come, in the spread: halved with each fading, and forgotten once it is 0."""
+KINDS = 32
+"""Kinds of run times within a factor of two: so many that a kind's mean stands for each of its times (the odds of a loss are exact but
+for 1/128 of the grace)."""
 RUN_TIME_WEIGHT = 1 / 16
 """Weight of a new run time in the smoothed one, once there have been 16; the mean of all before that."""
 BATCH = 5
@@ -102,6 +109,56 @@ class CallRates(Struct):
         if second - self.second >= WINDOW_SECONDS:
             return self.total
         return sum(self.counts[passed % WINDOW_SECONDS] for passed in range(self.second + 1, second + 1))
+
+
+class RunTimes(Struct):
+    """The spread of a function's run times: those of a kind are counted and summed together; old ones fade.
+
+    A kind is a part of a factor of two: of `KINDS` equal ones, so its times differ by 1/`KINDS` at most. A call that was lost tells
+    a lower bound.
+    """
+
+    kinds: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By kind: the weight of its run times, and their sum, each times its weight."""
+    weight: int = 0
+    """Of all kinds."""
+
+    def add_lost(self, ran: Nanoseconds) -> None:
+        """Learn from a call that was lost after so long: it would have run for longer, and counts as if for an eighth longer."""
+        self.add(Nanoseconds(ran + ran // 8))
+
+    def add(self, ran: Nanoseconds) -> None:
+        """Learn from a call that ended."""
+        kind = _kind_of(ran)
+        weight, total = self.kinds.get(kind, (0, 0))
+        self.kinds[kind] = weight + FRESH_WEIGHT, total + FRESH_WEIGHT * ran
+        self.weight += FRESH_WEIGHT
+        if self.weight >= FRESH_WEIGHT * RUN_TIMES_MAX:
+            # A kind keeps its mean, and lone times of a long tail stay until they have faded several times.
+            self.kinds = {
+                kind: (weight // 2, total * (weight // 2) // weight)
+                for kind, (weight, total) in self.kinds.items()
+                if weight > 1
+            }
+            self.weight = sum(weight for weight, _ in self.kinds.values())
+
+    def weighted(self) -> list[tuple[Nanoseconds, int]]:
+        """Return the mean of each kind, with its weight."""
+        return [(Nanoseconds(total // weight), weight) for weight, total in self.kinds.values()]
+
+    def expected_rest(self, ran: Nanoseconds) -> Nanoseconds | None:
+        """Return how much longer a call runs that has run for so long; None: none is known that ran for longer."""
+        longer = [(time, weight) for time, weight in self.weighted() if time > ran]
+        weights = sum(weight for _, weight in longer)
+        if not weights:
+            return None
+        return Nanoseconds(sum(weight * (time - ran) for time, weight in longer) // weights)
+
+
+def _kind_of(ran: Nanoseconds) -> int:
+    """Return the kind of a run time: longer ones are of the same or of a higher kind."""
+    shift = max(0, ran.bit_length() - KINDS.bit_length())
+    return shift * KINDS + (ran >> shift)
 
 
 class PublishedRates(Struct):

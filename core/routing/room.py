@@ -37,6 +37,13 @@ class Room:
                 found = found.plus(self._beyond(name, used))
         return found
 
+    def used_by_all(self) -> Amount:
+        """Return how much executors of all tenants use."""
+        found = NOTHING
+        for amount in self._used.values():
+            found = found.plus(amount)
+        return found
+
     def excess(self) -> Amount:
         """Return how much of each resource executors use beyond what there is."""
         return NOTHING.minus(self._free).largest(NOTHING)
@@ -74,4 +81,4 @@ def cores_of(need: Amount) -> Amount:
 
 def held_idle(need: Amount) -> Amount:
     """Return the part of its need that an executor holds also without a call."""
-    return need.minus(cores_of(need))
+    return Amount(need.gpu_milli, 0, need.memory_bytes)

@@ -1,5 +1,8 @@
 """The check of a pool's settings: rules, reserve and limit."""
 
+from core.nouns.harvest import GRACE_MAX, HarvestSettings
+from core.nouns.instant import SECOND
+from core.nouns.limits import NUMBER_MAX
 from core.nouns.pool import PERMILLE, UNSET, PoolSettings
 from core.nouns.reasons import Reason
 from core.rules.headroom import Headroom
@@ -23,6 +26,25 @@ def problems_with(
         found.append(f"reserve: no zone of {pool} has more than {most} nodes")
     if not 0 < settings.limit <= PERMILLE:
         found.append(f"limit: it is from 1 to {PERMILLE} permille; to keep all work away, drain the pool")
+    if not 0 <= settings.price <= NUMBER_MAX:
+        found.append("price: it must not be negative")
+    return found + [f"harvest.{problem}" for problem in _problems_of_harvest(settings.harvest)]
+
+
+def _problems_of_harvest(harvest: HarvestSettings | None) -> list[str]:
+    if harvest is None:
+        return []
+    found = []
+    if not 0 < harvest.grace <= GRACE_MAX:
+        found.append(
+            f"grace: it must be more than 0, and {GRACE_MAX // SECOND} s at most, for granted work has to start in time"
+        )
+    if not 0 <= harvest.keep <= NUMBER_MAX:
+        found.append("keep: it must not be negative")
+    if not 0 <= harvest.after <= NUMBER_MAX:
+        found.append("after: it must not be negative")
+    if not 0 <= harvest.price <= NUMBER_MAX:
+        found.append("price: it must not be negative")
     return found
 
 

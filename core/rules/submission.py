@@ -42,6 +42,7 @@ from core.nouns.sharing import MICRO_STEPS, WEIGHT, WHOLE
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Serves, WorkloadSpec
 from core.rules.data.datasets import is_dataset_name
+from core.rules.harvest.lending import problems_of_idling
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -292,6 +293,7 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.append("program: a job has either a program or an emulation")
     if job.emulation is not None:
         found.extend(_problems_of_emulation(job.emulation))
+        found.extend(problems_of_idling(job.emulation, job.need))
     if job.program is not None:
         found.extend(_problems_of_program(job.program, serves=job.serves is not Serves.NO))
         if 0 < job.need.gpu_milli < PROGRAM_GPU_MILLI_MIN or (

@@ -7,6 +7,7 @@ from core.images.queue import WorkloadRow
 from core.images.region import RegionImage
 from core.images.tenants import Tenants
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
+from core.nouns.harvest import RISK_MAX
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.limits import (
@@ -58,6 +59,8 @@ def problems_of_settings(settings: TenantSettings) -> list[str]:
         found.append(f"level: {settings.level} is not between {LEVEL_MIN} and {LEVEL_MAX}")
     if not 0 <= settings.run_min <= TENANT_RUN_MIN_MAX:
         found.append(f"run_min: it is not between 0 and {TENANT_RUN_MIN_MAX // _HOUR} hours")
+    if not 0 <= settings.harvest.risk_max <= RISK_MAX:
+        found.append(f"harvest.risk_max: it is not between 0 and {RISK_MAX} millionths")
     return found + _problems_of_ceiling("pending_max", settings.pending_max)
 
 

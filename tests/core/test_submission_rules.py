@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.images.region import Hardware
 from core.nouns.ids import RegionName, TenantName
-from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import (
     CHECKPOINT_EVERY_MIN,
     CONTROLLED_TASKS_MAX,
@@ -91,6 +91,7 @@ def serving(kind: Kind = Kind.SERVICE, run: str = "") -> WorkloadSpec:
         pytest.param(running(), id="a program"),
         pytest.param(running(env={"A_1": ""}, secrets=("TOKEN",), directory="/x"), id="all of a program"),
         pytest.param(emulated(model="bert", beside=(("bert", 1), ("gpt", 1_000_000))), id="all of a partner"),
+        pytest.param(emulated(idle=((SECOND, 1), (SECOND, 0)), keeps_bytes=1), id="idle by turns"),
         pytest.param(a_spec(priority=0), id="lowest"),
         pytest.param(a_spec(priority=6), id="highest"),
         pytest.param(a_spec(name="A.b_c-9"), id="every letter that may be"),
@@ -231,6 +232,15 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
                 "too many": tuple((f"m{number}", 1) for number in range(101)),
                 "a long name": (("x" * 129, 1),),
             }.items()
+        ),
+        pytest.param(emulated(idle=((1, 1),)), ["jobs[0].emulation.idle"], id="idle for a moment"),
+        pytest.param(emulated(idle=((SECOND, -1),)), ["jobs[0].emulation.idle"], id="fewer than none idle"),
+        pytest.param(emulated(idle=((SECOND, 9),)), ["jobs[0].emulation.idle"], id="more idle than it holds"),
+        pytest.param(
+            emulated(keeps_bytes=-1), ["jobs[0].emulation.keeps_bytes"], id="less than nothing kept"
+        ),
+        pytest.param(
+            emulated(idle=((SECOND, 1),) * 2_049), ["jobs[0].emulation.idle"], id="a cycle too long"
         ),
         pytest.param(
             emulated(work=SPAN_MAX // 2, beside=(("bert", 499_000),)),

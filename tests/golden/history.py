@@ -31,6 +31,7 @@ from core.events.control import (
 )
 from core.events.dispatch import DispatchSet
 from core.events.functions import FunctionsCounted
+from core.events.harvest import HarvestOffered, HarvestRecalled, HarvestReleased
 from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.pipelines import (
@@ -89,6 +90,7 @@ from core.nouns.agents import AgentSettings
 from core.nouns.dispatch import DispatchSettings, Target
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.function import FunctionCount
+from core.nouns.harvest import HarvestPart, HarvestSettings, HarvestUse, ReleasedPart, Why
 from core.nouns.ids import (
     GLOBAL_LOG,
     AgentName,
@@ -160,6 +162,8 @@ _EMULATION = Emulation(
     speeds=(("H100", 10_000_000),),
     model="bert",
     beside=(("bert", 600_000),),
+    idle=((Nanoseconds(30 * SECOND), 2), (Nanoseconds(90 * SECOND), 0)),
+    keeps_bytes=25 << 30,
 )
 _JOB = JobSpec("main", 2, Amount(4_000, 8_000, 64 << 30), "H100", _EMULATION)
 _SHARE = ShareSpec("bert", {"H100": 10_000_000}, 6_000, 1_500, "nlp", Nanoseconds(7_200 * SECOND))
@@ -213,6 +217,11 @@ _VIEW = View(
     spared=((LOW, 1),),
     placing="tier-first",
     partition=5,
+)
+_GRACE = Nanoseconds(20 * SECOND)
+_LENT, _LENT_LESS = Amount(500, 4_000, 1 << 30), Amount(250, 2_000, 1 << 29)
+_HARVEST = HarvestSettings(
+    is_on=True, grace=_GRACE, keep=2, after=Nanoseconds(SECOND), takes_reserve=True, price=500_000
 )
 _POOLS_PLAN = PoolsPlan(
     1,
@@ -314,7 +323,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, ClockAccepted(1_767_225_600 * SECOND, 2 * 3_600 * SECOND)),
     (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", SETTINGS)),
     (EU_LOG, NodesJoined(WORKER, _INVENTORY)),
-    (EU_LOG, ClaimGranted(LOW, 1, _claim(LOW, 6, 1, 0), is_merged=True)),
+    (EU_LOG, ClaimGranted(LOW, 1, _claim(LOW, 6, 1, 0), is_merged=True, spares=((0, _LENT),))),
     (EU_LOG, GangStarted(LOW, 1)),
     (GLOBAL_LOG, WorkloadBound(LOW, 1, EU, 4)),
     (EU_LOG, CheckpointCommitted(LOW, 1, 60_000)),
@@ -368,7 +377,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, AcksExpired(WEB, 1, (2,))),
     (EU_LOG, OperationsStuck(WEB, 1, (1,))),
     (EU_LOG, TasksGone(WEB, 1, (0,))),
-    (EU_LOG, ClaimRevised(WEB, 1, 1, (TaskMove(0, 0, 1),))),
+    (EU_LOG, ClaimRevised(WEB, 1, 1, (TaskMove(0, 0, 1),), ((1, Amount(8_000, 64_000, 1 << 39)),))),
     (EU_LOG, TasksUp(WEB, 1, (0,))),
     (EU_LOG, OperationsDone(WEB, 1, (1,), Outcome.HEALTHY)),
     (EU_LOG, NodesOpened("d-1", ClosureKind.DRAIN, ((0, 0),), "undrained", "olga")),
@@ -414,7 +423,15 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
         EU_LOG,
         PoolChanged(
             "shared",
-            PoolSettings("plain", reserve=1, limit=950, needs=(("H100", 8),), survives=Survives.NOTHING),
+            PoolSettings(
+                "plain",
+                reserve=1,
+                limit=950,
+                needs=(("H100", 8),),
+                survives=Survives.NOTHING,
+                harvest=_HARVEST,
+                price=2_000_000,
+            ),
             "olga",
         ),
     ),
@@ -458,6 +475,8 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
                     (5, 1, 0),
                     Nanoseconds(9 * SECOND),
                     Nanoseconds(SECOND),
+                    *(12, Nanoseconds(4 * SECOND)),
+                    *(2, Nanoseconds(3 * SECOND)),
                 ),
             ),
         ),
@@ -465,7 +484,15 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
     # A tenant is made, and told what it may hold and use.
-    (GLOBAL_LOG, TenantSet(ML, 1, TenantSettings(4, Nanoseconds(600 * SECOND), 50_000), "olga")),
+    (
+        GLOBAL_LOG,
+        TenantSet(
+            ML,
+            1,
+            TenantSettings(4, Nanoseconds(600 * SECOND), 50_000, HarvestUse(is_on=False, risk_max=1_000)),
+            "olga",
+        ),
+    ),
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
     (GLOBAL_LOG, DeadlineBudgetSet(ML, 4, Budget(2_000, Nanoseconds(86_400 * SECOND)), "olga")),
@@ -628,8 +655,16 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, ClaimGranted(AFTER, 1, _claim(AFTER, 44, 1, 0, _HALF), is_merged=True)),
     (EU_LOG, GangStarted(AFTER, 1)),
     (GLOBAL_LOG, WorkloadBound(AFTER, 1, EU, 64)),
+    # Functions use what it lends, and give a part of that back. In the samples of older nodes, its node is in another pool.
+    *((EU_LOG, PoolChanged(pool, PoolSettings(harvest=_HARVEST))) for pool in ("shared", "training")),
+    (EU_LOG, HarvestOffered(1, (HarvestPart(((0, 0),), _LENT, (AFTER, 1), "harvest", 4),), _GRACE)),
+    (
+        EU_LOG,
+        HarvestRecalled(2, (HarvestPart(((0, 0),), _LENT_LESS, (AFTER, 1), "harvest", 5),), Why.WANTED),
+    ),
+    (EU_LOG, HarvestReleased((ReleasedPart(0, 2, Nanoseconds(SECOND), 1, _GRACE, is_confirmed=False),))),
     (EU_LOG, AttemptEnded(AFTER, 1, EndCause.COMPLETED)),
-    (GLOBAL_LOG, AttemptClosed(AFTER, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 65)),
+    (GLOBAL_LOG, AttemptClosed(AFTER, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 68)),
     (GLOBAL_LOG, PipelineEnded(PIPELINE, PipelineOutcome.LATE, Nanoseconds(60 * SECOND))),
     (EU_LOG, AttemptsForgotten(((PREP, 1), (AFTER, 1)), 90)),
     (GLOBAL_LOG, WorkloadsForgotten((PREP, AFTER))),

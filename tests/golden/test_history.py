@@ -14,6 +14,7 @@ from core.events import (
     data,
     dispatch,
     functions,
+    harvest,
     moves,
     pipelines,
     pools,
@@ -65,6 +66,7 @@ SINCE = {
         *dispatch.EVENTS,
         *pipelines.EVENTS,
         *functions.EVENTS,
+        *harvest.EVENTS,
         *NEW,
     }
 }

@@ -3,6 +3,7 @@
 import re
 
 from core.messages.functions import CallFunction, RunCalls, ServerReport
+from core.messages.harvest import HarvestOdds, NodeSize
 from core.nouns.function import FunctionSpec
 from core.nouns.function_limits import (
     CALL_BATCH_BYTES,
@@ -10,6 +11,7 @@ from core.nouns.function_limits import (
     CALLS_AT_ONCE_MAX,
     RANGES_TOLD_MAX,
 )
+from core.nouns.harvest import GRACE_MAX
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NUMBER_MAX, SPAN_MAX
 
 _NAME = re.compile(r"[A-Za-z0-9_.:<>-]{1,200}")
@@ -48,7 +50,7 @@ def is_run_well_formed(said: RunCalls) -> bool:
 def is_report_well_formed(said: ServerReport) -> bool:
     """Return whether a router can believe this report. A server sends no others, but bytes may be spoiled on the way."""
     amounts = (said.size, *(amount for _, amount in (*said.used, *said.lent)))
-    numbers = (said.number, said.slot, said.taken, *(one.number for one in said.ended))
+    numbers = (said.number, said.slot, said.taken, said.place.node, *(one.number for one in said.ended))
     counts: list[int] = []
     for amount in amounts:
         counts += (amount.gpu_milli, amount.cpu_milli, amount.memory_bytes)
@@ -61,6 +63,22 @@ def is_report_well_formed(said: ServerReport) -> bool:
         and 0 <= said.leaves_in <= SPAN_MAX
         and all(0 <= one.ran <= SPAN_MAX for one in said.ended)
     )
+
+
+def are_sizes_well_formed(sizes: tuple[NodeSize, ...]) -> bool:
+    """Return whether a server can keep these sizes. A harvester sends no others, but bytes may be spoiled on the way."""
+    amounts = [amount for one in sizes for amount in (one.total, one.size)]
+    counts = [count for one in amounts for count in (one.gpu_milli, one.cpu_milli, one.memory_bytes)]
+    return (
+        len({one.node for one in sizes}) == len(sizes)
+        and all(0 <= count <= NEED_MAX for count in counts)
+        and all(0 <= one.node <= NUMBER_MAX and 0 <= one.within <= GRACE_MAX for one in sizes)
+    )
+
+
+def are_odds_well_formed(said: HarvestOdds) -> bool:
+    """Return whether a router can believe these odds. A harvester tells no others, but bytes may be spoiled on the way."""
+    return 0 <= said.recalls <= NUMBER_MAX and 0 <= said.grace <= GRACE_MAX
 
 
 def problems_of_call(said: CallFunction) -> tuple[str, ...]:

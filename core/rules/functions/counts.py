@@ -11,6 +11,7 @@ def is_count_well_formed(said: CountFunctions) -> bool:
     numbers = [said.number]
     for one in said.counts:
         numbers += (one.done, one.failed, one.lost, one.refused, one.again, *one.cold, one.ran, one.waited)
+        numbers += (one.harvested, one.harvested_span, one.retried, one.lost_span)
     return (
         is_word(said.router)
         and len(said.life) <= 64

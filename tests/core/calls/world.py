@@ -19,7 +19,7 @@ from core.component import Component, Effect, Images
 from core.effects import EndExecutor, GiveCalls, ReadBook, StartExecutor
 from core.fact import NO_LOG, Fact, Note
 from core.messages.base import Envelope, Message, Woken
-from core.messages.executors import BookRead, CallsEnded, EndedCall, ExecutorChanged
+from core.messages.executors import CallsEnded, EndedCall, ExecutorChanged
 from core.messages.functions import (
     AskCalls,
     CallFunction,
@@ -35,6 +35,7 @@ from core.nouns.ids import TenantName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.quantities import Amount
 from tests.builders import EU, START, US
+from tests.components.support.functions import sized
 
 ML = TenantName("ml")
 ROUTERS = {EU: ("r0", "r1"), US: ("r0",)}
@@ -158,7 +159,7 @@ class _Hosted:
     def _begin(self, effect: Effect) -> None:
         match effect:
             case ReadBook():
-                self.tell(BookRead(self.size))
+                self.tell(sized(self.size))
             case StartExecutor(number, function):
                 self.executors[number] = _Executor(function.top)
                 self._later(STARTING / SECOND, lambda: self._ready(number))
@@ -371,4 +372,4 @@ class World:
 
     def _resize(self, hosted: _Hosted, size: Amount) -> None:
         hosted.size = size
-        hosted.hear(BookRead(size))
+        hosted.hear(sized(size))

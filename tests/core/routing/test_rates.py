@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.quantities import Amount
 from core.routing.policy import Load
-from core.routing.rates import WINDOW_SECONDS, CallRates, PublishedRates
+from core.routing.rates import KINDS, RUN_TIMES_MAX, WINDOW_SECONDS, CallRates, PublishedRates, RunTimes
+from core.rules.harvest.odds import MILLION, loss_odds
 from tests.core.properties import PROPERTY
 from tests.core.routing.servers import CORE, NOW
 
@@ -103,3 +104,60 @@ def test_published_run_time_is_a_mean_of_five() -> None:
         rates.ran(Nanoseconds(run_time))
         found.append(rates.load(NOW, CORE).run_time)
     assert [10, 10, 10, 10, 30, 30, 30] == found
+
+
+# The spread of run times.
+
+spans = st.integers(MILLISECOND, 86_400 * SECOND)
+
+
+def times_of(spread: list[int]) -> RunTimes:
+    """What is learned from these run times."""
+    times = RunTimes()
+    for ran in spread:
+        times.add(Nanoseconds(ran))
+    return times
+
+
+@PROPERTY
+@given(
+    st.one_of(
+        st.lists(spans, min_size=1, max_size=200),
+        st.lists(st.integers(18 * SECOND, 34 * SECOND), min_size=1, max_size=200),
+    ),
+    st.integers(SECOND, 45 * SECOND),
+)
+def test_time_beyond_the_grace_is_nearly_exact(spread: list[int], grace: int) -> None:
+    """H-9: E[max(0, run time − grace)] to 1/128 of the grace; so to a tenth where it is more than 10/128 of it."""
+    weighted = times_of(spread).weighted()
+    exact = sum(max(0, ran - grace) for ran in spread) / len(spread)
+    found = sum(weight * max(0, ran - grace) for ran, weight in weighted) / sum(one for _, one in weighted)
+    assert exact - grace / 128 - 1 <= found <= exact + 1
+
+
+def test_odds_near_the_grace_are_not_nothing() -> None:
+    """Of run times on both sides of it, though their mean is below."""
+    spread = [number * SECOND for number in (18, 20, 22, 24, 26, 28, 31, 32, 33, 34)]
+    assert 278 == pytest.approx(loss_odds(MILLION, times_of(spread).weighted(), seconds(30)), rel=0.02)
+
+
+def test_spread_is_bounded_and_keeps_its_tail() -> None:
+    """A run in a hundred that takes an hour, each another time, shows in the mean after any number of runs, and their kinds are few."""
+    times = RunTimes()
+    for number in range(5 * RUN_TIMES_MAX):
+        times.add(Nanoseconds((3_000 + number % 1_201) * SECOND if number % 100 == 0 else SECOND + number))
+    weighted = times.weighted()
+    mean = sum(weight * ran for ran, weight in weighted) / sum(weight for _, weight in weighted)
+    assert 37 == pytest.approx(mean / SECOND, rel=0.1)
+    assert len(weighted) < 2 * KINDS
+    assert all(SECOND <= ran <= 4_200 * SECOND for ran, _ in weighted)
+
+
+def test_rest_is_that_of_calls_that_ran_for_longer() -> None:
+    """H-10: the longer a call of a long tail has run, the more is left of it."""
+    times = times_of([SECOND] * 98 + [100 * SECOND, 1_000 * SECOND])
+    assert 11 == pytest.approx((times.expected_rest(Nanoseconds(SECOND // 2)) or 0) / SECOND, abs=1)
+    assert 540 * SECOND == times.expected_rest(seconds(10))
+    assert 500 * SECOND == times.expected_rest(seconds(500))
+    assert times.expected_rest(seconds(1_000)) is None
+    assert RunTimes().expected_rest(seconds(1)) is None
