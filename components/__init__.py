@@ -5,6 +5,7 @@ from components.auditor.component import Auditor
 from components.data_service import DataService
 from components.function_router.component import FunctionRouter
 from components.function_server.component import FunctionServer
+from components.harvester import Harvester
 from components.job_queue.component import JobQueue
 from components.placement_store.component import PlacementStore
 from components.planner.component import Planner
@@ -22,6 +23,7 @@ COMPONENTS = (
     DataService,
     FunctionServer,
     FunctionRouter,
+    Harvester,
     Planner,
     Auditor,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "DataService",
     "FunctionRouter",
     "FunctionServer",
+    "Harvester",
     "JobQueue",
     "PlacementStore",
     "Planner",

@@ -344,8 +344,9 @@ class Worker:
             return NOTHING
         share = state.shares.get(command.key)
         if share is None and command.key in state.preparing:
-            # The share is stopped once prepared, because the broker repeats the command.
-            return Decision(events=(Obeyed(command.sequence),), effects=(KeepFence(command.sequence),))
+            # One that waits ends now. Another is stopped once prepared, because the broker repeats the command.
+            effect = StopShare(command.key, command.sequence, command.grace)
+            return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
         if share is None:
             gone = TasksState(
                 command.workload, command.epoch, TasksPhase.ENDED, task=command.task, run=command.run

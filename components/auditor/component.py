@@ -31,6 +31,7 @@ from core.invariants.consistency import (
 )
 from core.invariants.control import check_control
 from core.invariants.data import check_data
+from core.invariants.harvest import RecallWatch, check_harvested
 from core.invariants.moves import check_move
 from core.invariants.pipelines import check_pipeline_fact
 from core.invariants.quota import check_quota
@@ -116,6 +117,8 @@ class AuditorState:
         """The images of regions by name, the same objects as in `images`."""
         self.owners: dict[RegionName, Owners] = {}
         """Memo: the owners of each region's nodes."""
+        self.recalls: dict[RegionName, RecallWatch] = {}
+        """Memo: the oldest overdue recall of each region."""
         self.shared: SharedBook | None = None
         """Memo: what the queue's log alone says of shared pools; None where the log is not known."""
         self.ahead: dict[LogName, deque[Fact]] = {}
@@ -268,6 +271,7 @@ class Auditor:
         elif isinstance(image, RegionImage):
             state.regions[region_of(log)] = image
             state.owners[region_of(log)] = Owners.of(image.capacity)
+            state.recalls.pop(region_of(log), None)
             self._rest_on(state, GLOBAL_LOG, image.attempts.global_sequence)
 
     def _rest_on(self, state: AuditorState, log: LogName, sequence: int) -> None:
@@ -341,10 +345,13 @@ class Auditor:
             self._keep(state, Violation(rule, fact.log, fact.sequence, text))
         for rule, text in check_border(fact, image):
             self._keep(state, Violation(rule, fact.log, fact.sequence, text))
-        nodes = touched_by(image.capacity, fact)
+        nodes, harvested = touched_by(image.capacity, fact), image.harvest.touched_by(fact)
         image.fold(fact)
         owners.hear(image.capacity, fact)
         for text in (*check_nodes_balance(image.capacity, nodes), *check_devices(image.capacity, nodes)):
+            self._keep(state, Violation(1, fact.log, fact.sequence, text))
+        watch = state.recalls.setdefault(region, RecallWatch())
+        for text in (*check_harvested(image, sorted({*nodes, *harvested})), *watch.look(fact.at, image)):
             self._keep(state, Violation(1, fact.log, fact.sequence, text))
         if isinstance(fact.event, ClaimGranted) and not state.rests_on:
             for text in check_one_live(fact.event.workload, state.regions, state.queue):

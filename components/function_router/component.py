@@ -5,9 +5,10 @@ The router keeps no log, and remembers calls only as long as it lives: their cal
 loses is sent anew; calls that may be begun once only are answered as lost.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
+from components.function_router.answers import given_up, lost, lost_too_often, messages_of, too_late
 from components.function_router.dispatching import Sending, could_run, dispatch, is_usable
 from components.function_router.notes import (
     CallersForgotten,
@@ -23,6 +24,7 @@ from components.function_router.notes import (
     HereSaid,
     HereWanted,
     MembersChanged,
+    OddsHeard,
     ReportHeard,
     RunsRepeated,
     ServerLost,
@@ -34,6 +36,7 @@ from components.function_router.state import (
     CallerKey,
     CallKey,
     CallRow,
+    Queue,
     RouterState,
     ServerRow,
 )
@@ -56,7 +59,8 @@ from core.messages.functions import (
     ServerReport,
     ShowFunctions,
 )
-from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec
+from core.messages.harvest import HarvestOdds
+from core.nouns.function import Call, FunctionSpec, member_of
 from core.nouns.function_limits import (
     CALL_BATCH_BYTES,
     CALLER_SILENCE_MAX,
@@ -73,7 +77,12 @@ from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after, earlies
 from core.nouns.reasons import Reason
 from core.nouns.workload import NEVER
 from core.routing import POLICIES
-from core.rules.functions.calls import is_answerable, is_report_well_formed, problems_of_call
+from core.rules.functions.calls import (
+    are_odds_well_formed,
+    is_answerable,
+    is_report_well_formed,
+    problems_of_call,
+)
 from core.rules.ownership import owns
 
 HERE_AT_MOST_EVERY = Nanoseconds(100 * MILLISECOND)
@@ -91,6 +100,7 @@ class FunctionRouter:
         CallFunction,
         RoutersWanted,
         ServerReport,
+        HarvestOdds,
         FunctionsRemembered,
         ShowFunctions,
     )
@@ -133,6 +143,8 @@ class FunctionRouter:
                 return Decision((HereWanted(),)) if is_new else NOTHING
             case ServerReport() as report:
                 return self._report(state, report) if is_report_well_formed(report) else NOTHING
+            case HarvestOdds() as said:
+                return Decision((OddsHeard(said),)) if are_odds_well_formed(said) else NOTHING
             case FunctionsRemembered(_, _, life, number, estimates):
                 is_awaited = state.told is not None and (life, number) == (state.life, state.told.number)
                 return Decision((CountKept(estimates),)) if is_awaited else NOTHING
@@ -167,8 +179,9 @@ class FunctionRouter:
             sorted(found.again, key=lambda one: (one[0], one[1].number)), key=lambda one: one[0]
         ):
             calls = tuple(call for _, call in group)
-            notes.append(CallsSentAgain(server, (said.tenant, said.caller), calls))
-            messages += self._runs(state, server, said, calls)
+            kept_only = tuple(call.number for call in calls if call.number in found.kept_only)
+            notes.append(CallsSentAgain(server, (said.tenant, said.caller), calls, kept_only))
+            messages += self._runs(state, server, said, calls, kept_only)
         for left_out, reason, span in (
             (refused, Reason.ROUTER_FULL, FULL_SPAN),
             (found.late, Reason.OTHER_ROUTER, FULL_SPAN),
@@ -177,20 +190,25 @@ class FunctionRouter:
             if left_out:
                 numbers = tuple(call.number for call in left_out)
                 messages.append(self._refused(said, numbers, reason, (), span))
-        if found.lost:
-            answers = tuple(_lost(call.number) for call in found.lost)
+        if found.answers:
+            answers = tuple(found.answers)
             messages.append(CallsAnswered(said.tenant, said.caller, self.region, "", answers))
         return Decision(tuple(notes), tuple(messages))
 
     def _runs(
-        self, state: RouterState, server: str, said: CallFunction, calls: tuple[Call, ...]
+        self,
+        state: RouterState,
+        server: str,
+        said: CallFunction,
+        calls: tuple[Call, ...],
+        kept_only: tuple[int, ...],
     ) -> Iterator[RunCalls]:
         row = state.servers[server]
         runs = tuple(
-            Run(row.sent + 1 + place, said.caller, said.tenant, call, is_again=True)
+            Run(row.sent + 1 + place, said.caller, said.tenant, call, True, call.number in kept_only)
             for place, call in enumerate(calls)
         )
-        yield from self._messages(row, server, state.life, said.function, runs)
+        yield from self._messages(row, state.life, said.function, runs)
 
     def _refused(
         self,
@@ -207,36 +225,33 @@ class FunctionRouter:
     # Servers.
 
     def _report(self, state: RouterState, report: ServerReport) -> Decision:
-        known = state.servers.get(report.server)
+        member = member_of(report.server, report.place)
+        known = state.servers.get(member)
         if known is not None and is_older(report.life, known.life):
             return NOTHING
         notes: list[Note] = []
         messages: list[Message] = []
-        if known is not None and known.life != report.life:
-            self._lose(state, report.server, notes, messages)
+        if known is None or known.life != report.life:
+            for name, row in state.servers.items():
+                if row.server == report.server and (name == member or is_older(row.life, report.life)):
+                    self._lose(state, name, notes, messages)
+        messages += messages_of(
+            self.region, ((key, given_up(key[2])) for key in lost_too_often(state, report))
+        )
         notes.append(ReportHeard(report))
         return Decision(tuple(notes), tuple(messages))
 
     def _lose(self, state: RouterState, server: str, notes: list[Note], messages: list[Message]) -> None:
         """Add the consequences of a server's end: its calls wait again, or are lost."""
-        lost: list[CallRow] = []
+        ended: list[CallRow] = []
         for number, (key, _) in state.servers[server].runs.items():
             call = state.awaited(key, server, number)
             if call is not None and call.call.is_once:
-                lost.append(call)
-        if lost:
-            notes.append(CallsOver(lost=tuple(call.key for call in lost)))
-            messages += self._answers((call.key, _lost(call.key[2])) for call in lost)
+                ended.append(call)
+        if ended:
+            notes.append(CallsOver(lost=tuple(call.key for call in ended)))
+            messages += messages_of(self.region, ((call.key, lost(call.key[2])) for call in ended))
         notes.append(ServerLost(server))
-
-    def _answers(self, answers: Iterable[tuple[CallKey, CallAnswer]]) -> list[CallsAnswered]:
-        by_caller: dict[CallerKey, list[CallAnswer]] = {}
-        for key, answer in answers:
-            by_caller.setdefault(key[:2], []).append(answer)
-        return [
-            CallsAnswered(tenant, caller, self.region, "", tuple(mine))
-            for (tenant, caller), mine in by_caller.items()
-        ]
 
     # Time.
 
@@ -287,10 +302,10 @@ class FunctionRouter:
         sent[sending.server] = sent.get(sending.server, 0) + len(sending.keys)
         runs = tuple(_run(state, key, first + place) for place, key in enumerate(sending.keys))
         spec = state.functions[sending.function].spec
-        yield from self._messages(row, sending.server, state.life, spec, runs)
+        yield from self._messages(row, state.life, spec, runs)
 
     def _messages(
-        self, row: ServerRow, server: str, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
+        self, row: ServerRow, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
     ) -> Iterator[RunCalls]:
         """Return the messages that carry these runs, each of a size that may be."""
         begin = size = 0
@@ -298,15 +313,24 @@ class FunctionRouter:
             size += len(run.call.arguments)
             is_full = place - begin >= CALLS_AT_ONCE_MAX or (size > CALL_BATCH_BYTES and place > begin)
             if is_full:
-                yield self._message(row, server, life, spec, runs[begin:place])
+                yield self._message(row, life, spec, runs[begin:place])
                 begin, size = place, len(run.call.arguments)
-        yield self._message(row, server, life, spec, runs[begin:])
+        yield self._message(row, life, spec, runs[begin:])
 
     def _message(
-        self, row: ServerRow, server: str, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
+        self, row: ServerRow, life: str, spec: FunctionSpec | None, runs: tuple[Run, ...]
     ) -> RunCalls:
         return RunCalls(
-            self.region, server, row.life, self.router, life, row.floor, spec, runs, row.heard_whole
+            self.region,
+            row.server,
+            row.life,
+            self.router,
+            life,
+            row.floor,
+            spec,
+            runs,
+            row.heard_whole,
+            row.place,
         )
 
     def _tick(self, state: RouterState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
@@ -321,21 +345,25 @@ class FunctionRouter:
         )
         if gone:
             notes.append(CallersForgotten(gone))
-        homeless = [one for one in state.waits if not could_run(state, state.functions[one].spec, now)]
+        homeless = [
+            (one, is_held_only)
+            for one, is_held_only in state.waits
+            if not could_run(state, state.functions[one].spec, now)
+        ]
         self._give_back(state, homeless, gone, notes, messages)
         waiting = (
             state.call(key)
-            for function in state.waits
-            if function not in homeless
-            for _, key in state.functions[function].waiting
+            for queue in state.waits
+            if queue not in homeless
+            for _, key in state.waiting(queue)
             if key[:2] not in gone
         )
         over = [call for call in waiting if call is not None and 0 < call.ends_by <= now]
         if over:
-            lost = tuple(call.key for call in over if call.may_have_begun)
+            begun = tuple(call.key for call in over if call.may_have_begun)
             refused = tuple(call.key for call in over if not call.may_have_begun)
-            notes.append(CallsOver(lost, refused))
-            messages += self._answers((call.key, _too_late(call)) for call in over)
+            notes.append(CallsOver(begun, refused))
+            messages += messages_of(self.region, ((call.key, too_late(call)) for call in over))
         idle = _idle_functions(state, now)
         if idle:
             notes.append(FunctionsForgotten(idle))
@@ -343,22 +371,29 @@ class FunctionRouter:
     def _give_back(
         self,
         state: RouterState,
-        functions: list[FunctionId],
+        queues: list[Queue],
         gone: tuple[CallerKey, ...],
         notes: list[Note],
         messages: list[Message],
     ) -> None:
         """Give calls back to their callers that wait for capacity which no server has any more: another region may have some."""
         by_caller: dict[CallerKey, list[int]] = {}
-        for function in functions:
-            for _, key in state.functions[function].waiting:
+        for queue in queues:
+            for _, key in state.waiting(queue):
                 if key[:2] not in gone:
                     by_caller.setdefault(key[:2], []).append(key[2])
         reason = Reason.NO_FUNCTION_SERVER
         for (tenant, caller), numbers in by_caller.items():
-            word = state.callers[tenant, caller].word
             refused = CallsRefused(
-                tenant, caller, self.region, self.router, tuple(numbers), word, reason, (), NO_SERVER_AGAIN
+                tenant,
+                caller,
+                self.region,
+                self.router,
+                tuple(numbers),
+                state.callers[tenant, caller].word,
+                reason,
+                again_in=NO_SERVER_AGAIN,
+                gives_back=True,
             )
             messages.append(refused)
             notes.append(CallsGivenBack((tenant, caller), refused.numbers))
@@ -385,34 +420,19 @@ class FunctionRouter:
                 by_function.setdefault(function, []).append(_run(state, key, number))
         for function, runs in by_function.items():
             spec = state.functions[function].spec
-            messages += self._messages(row, server, state.life, spec, tuple(runs))
+            messages += self._messages(row, state.life, spec, tuple(runs))
         numbers = tuple(run.number for runs in by_function.values() for run in runs)
         is_news = row.floor != row.floor_told or row.heard_whole != row.heard_told
         if numbers or unwanted or is_news:
             if not numbers:
-                messages.append(self._message(row, server, state.life, None, ()))
+                messages.append(self._message(row, state.life, None, ()))
             notes.append(RunsRepeated(server, numbers, tuple(unwanted), row.floor))
 
 
 def _run(state: RouterState, key: CallKey, number: int) -> Run:
     call = state.call(key)
     assert call is not None, key
-    return Run(number, key[1], key[0], call.call, call.is_again)
-
-
-def _lost(number: int) -> CallAnswer:
-    return CallAnswer(
-        number, CallOutcome.LOST, problem="the server that had it is gone, and it may not be begun twice"
-    )
-
-
-def _too_late(call: CallRow) -> CallAnswer:
-    number = call.key[2]
-    if call.may_have_begun:
-        text = "the server that had it is gone, and there is no time to begin it anew"
-        return CallAnswer(number, CallOutcome.LOST, problem=text)
-    text = "it was not begun within the time that its caller had for it"
-    return CallAnswer(number, CallOutcome.REFUSED, problem=text)
+    return Run(number, key[1], key[0], call.call, call.is_again, call.is_kept_only)
 
 
 def _idle_functions(state: RouterState, now: Instant) -> tuple[FunctionId, ...]:
@@ -422,7 +442,7 @@ def _idle_functions(state: RouterState, now: Instant) -> tuple[FunctionId, ...]:
         function
         for function, row in state.functions.items()
         if after(row.called_at, KEEP_ALIVE_MAX) <= now
-        and not row.waiting
+        and not (row.waiting or row.waiting_held)
         and function not in running
         and row.counts.is_empty
     )

@@ -5,26 +5,32 @@ fits nowhere waits here. While no waiting call is late, executors that have beco
 no start: of the calls that have waited, because a call that has just come goes where the policy says.
 """
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from components.function_router.state import (
     CallKey,
     FunctionRow,
+    Queue,
     RouterState,
     ServerRow,
     Windows,
     executors_for,
 )
 from core.nouns.function import FunctionSpec
-from core.nouns.function_limits import SERVER_STALE
+from core.nouns.function_limits import ODDS_STALE, SERVER_STALE
+from core.nouns.harvest import USES_ALL
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant
 from core.nouns.quantities import Amount
 from core.routing.policy import Candidate, MemberSet, RoutingPolicy
 from core.routing.room import Room
+from core.rules.harvest.odds import MILLION, loss_odds
 
 _Need = tuple[TenantName, Amount]
 """The need of one executor, and its tenant."""
+NOBODY = TenantName("")
 CALLS_SENT_MAX = 2_048
 """In one decision."""
 
@@ -60,6 +66,7 @@ class _Tally:
     ) -> None:
         self.name = name
         self.slot = row.slot
+        self.is_harvested = row.place.is_harvested
         self.is_usable = is_usable(row, now)
         self.executors = row.executors
         self.out = dict(row.out)
@@ -93,8 +100,9 @@ class _Tally:
         busy = executors_for(self.out.get(function, 0), self._windows[function])
         return max(0, known.idle + known.busy - busy)
 
-    def candidate(self, function: FunctionId) -> Candidate:
+    def candidate(self, function: FunctionId, may_harvest: bool) -> Candidate:
         """Return the server as the policy reads it."""
+        is_open = may_harvest or not self.is_harvested
         row = self._functions[function]
         tenant, out = row.spec.tenant, executors_for(self.out.get(function, 0), self._windows[function])
         if tenant not in self._used:
@@ -106,8 +114,8 @@ class _Tally:
             self._used[tenant],
             row.spec.need.times(out),
             self.ready_for(function),
-            self.room_for(function) > 0,
-            self.is_usable and self._room.ever_fits(tenant, row.spec.need),
+            is_open and self.room_for(function) > 0,
+            is_open and self.is_usable and self._room.ever_fits(tenant, row.spec.need),
         )
 
     def send(self, function: FunctionId, count: int) -> None:
@@ -138,24 +146,42 @@ class _Servers:
         self.tallies = {name: _Tally(name, row, functions, self.windows, now) for name, row in rows}
         """In the order of the ring."""
         self._functions = functions
-        self._full: set[_Need] = set()
+        self._full: set[tuple[_Need, bool]] = set()
         """Executors for which no server has room: as calls are sent, there will not be more."""
+        self._state, self._now = state, now
+        self._may_harvest: dict[Queue, bool] = {}
 
-    def have_room(self, function: FunctionId) -> bool:
-        """Return whether a server may have one call more of a function."""
+    def may_harvest(self, queue: Queue) -> bool:
+        """Return whether calls of a queue may run on harvested capacity."""
+        if queue not in self._may_harvest:
+            function, is_held_only = queue
+            row = self._functions[function]
+            may = may_harvest(self._state, row, self._now)
+            self._may_harvest[queue] = may and not (is_held_only and is_held_for(self._state, row.spec))
+        return self._may_harvest[queue]
+
+    def open_to(self, queue: Queue) -> Iterator[_Tally]:
+        """Yield the servers that calls of a queue may go to."""
+        may = self.may_harvest(queue)
+        return (tally for tally in self.tallies.values() if may or not tally.is_harvested)
+
+    def have_room(self, queue: Queue) -> bool:
+        """Return whether a server may have one call more of a queue."""
+        function, _ = queue
         one = _need(self._functions[function])
-        if one not in self._full:
-            if any(tally.fits(one) for tally in self.tallies.values()):
+        kind = one, self.may_harvest(queue)
+        if kind not in self._full:
+            if any(tally.fits(one) for tally in self.open_to(queue)):
                 return True
-            self._full.add(one)
+            self._full.add(kind)
         # Executors that are busy may still be given some, behind those that they have.
         return self.windows[function] > 1 and any(
-            tally.room_for(function) for tally in self.tallies.values() if function in tally.out
+            tally.room_for(function) for tally in self.open_to(queue) if function in tally.out
         )
 
-    def with_executors(self, function: FunctionId) -> list[_Tally]:
-        """Return the servers that have executors of a function."""
-        return [tally for tally in self.tallies.values() if function in tally.executors]
+    def with_executors(self, queue: Queue) -> list[_Tally]:
+        """Return the servers that have executors of a queue's function."""
+        return [tally for tally in self.open_to(queue) if queue[0] in tally.executors]
 
 
 def _need(row: FunctionRow) -> _Need:
@@ -167,49 +193,80 @@ def is_usable(row: ServerRow, now: Instant) -> bool:
     return now - row.heard_at < SERVER_STALE and not row.leaves_in
 
 
+def may_harvest(
+    state: RouterState, row: FunctionRow | None, now: Instant, tenant: TenantName = NOBODY
+) -> bool:
+    """Return whether calls of a function may run on harvested capacity: its tenant's setting says so, and the odds are known.
+
+    row     None: the function was not called before, and nothing is known of its run times
+    tenant  of a function without a row
+    """
+    odds = state.odds
+    if odds is None or now - odds.heard_at > ODDS_STALE:
+        return False
+    use = odds.uses.get(row.spec.tenant if row is not None else tenant, USES_ALL)
+    if not use.is_on or use.risk_max >= MILLION or row is None:
+        return use.is_on
+    return loss_odds(odds.recalls, row.run_times.weighted(), odds.grace) <= use.risk_max
+
+
+def is_held_for(state: RouterState, spec: FunctionSpec) -> bool:
+    """Return whether tasks hold room for an executor of a function on some place."""
+    return any(
+        Room(row.size, row.lent, {}).ever_fits(spec.tenant, spec.need)
+        for row in state.servers.values()
+        if not row.place.is_harvested
+    )
+
+
 def could_run(state: RouterState, spec: FunctionSpec, now: Instant) -> bool:
     """Return whether a server has, when empty, room for an executor of a function. Until servers have told their sizes, one may have."""
-    return now - state.since < SERVER_STALE or any(
-        Room(row.size, row.lent, {}).ever_fits(spec.tenant, spec.need) for row in state.servers.values()
+    if now - state.since < SERVER_STALE:
+        return True
+    may = may_harvest(state, state.functions.get(spec.id), now, spec.tenant)
+    return any(
+        Room(row.size, row.lent, {}).ever_fits(spec.tenant, spec.need)
+        for row in state.servers.values()
+        if may or not row.place.is_harvested
     )
 
 
 def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatch:
     """Return the sendings of now."""
     servers = _Servers(state, now)
-    taken: dict[FunctionId, int] = {}
+    taken: dict[Queue, int] = {}
     sent: dict[tuple[str, FunctionId], list[CallKey]] = {}
     members: dict[FunctionId, MemberSet] = {}
     left = CALLS_SENT_MAX
-    heads = sorted((state.functions[one].waiting[0], one) for one in state.waits)
+    heads = sorted((state.waiting(one)[0], one) for one in state.waits)
     if heads and heads[0][0][0] > now:
         left -= _to_own(
             state, servers, [one for head, one in heads if _has_waited(state, head[1])], taken, sent
         )
-    queue = [
-        (state.functions[one].waiting[taken.get(one, 0)], one)
-        for _, one in heads
-        if _has_more(state, one, taken)
+    queues = [
+        (state.waiting(one)[taken.get(one, 0)], one) for _, one in heads if _has_more(state, one, taken)
     ]
-    queue.sort(reverse=True)
-    while queue and left > 0:
-        _, function = queue.pop()
+    queues.sort(reverse=True)
+    while queues and left > 0:
+        _, queue = queues.pop()
+        function, is_held_only = queue
         row = state.functions[function]
-        if policy.waits and not servers.have_room(function):
+        if policy.waits and not servers.have_room(queue):
             continue
-        ring = [tally.candidate(function) for tally in servers.tallies.values()]
+        may = servers.may_harvest(queue)
+        ring = [tally.candidate(function, may) for tally in servers.tallies.values()]
         load = row.rates.load(now, row.spec.need)
-        chosen = policy.choose(function, load, ring, members.get(function, row.members), now)
-        if chosen.members is not None:
+        known = None if is_held_only else members.get(function, row.members)
+        chosen = policy.choose(function, load, ring, known, now)
+        if chosen.members is not None and not is_held_only:
             members[function] = chosen.members
         if not chosen.server:
             continue
         most = max(1, servers.tallies[chosen.server].room_for(function))
-        count = _send(row, function, servers, chosen.server, most, taken, sent)
-        left -= count
-        if _has_more(state, function, taken):
-            queue.append((row.waiting[taken[function]], function))
-            queue.sort(reverse=True)
+        left -= _send(state, queue, servers, chosen.server, most, taken, sent)
+        if _has_more(state, queue, taken):
+            queues.append((state.waiting(queue)[taken[queue]], queue))
+            queues.sort(reverse=True)
     return Dispatch(
         tuple(Sending(server, function, tuple(keys)) for (server, function), keys in sent.items()),
         tuple((one, found) for one, found in members.items() if found != state.functions[one].members),
@@ -220,41 +277,41 @@ def dispatch(state: RouterState, policy: RoutingPolicy, now: Instant) -> Dispatc
 def _to_own(
     state: RouterState,
     servers: _Servers,
-    functions: list[FunctionId],
-    taken: dict[FunctionId, int],
+    queues: list[Queue],
+    taken: dict[Queue, int],
     sent: dict[tuple[str, FunctionId], list[CallKey]],
 ) -> int:
     """Send calls to free executors of their own function. Return how many."""
     count = 0
-    for function in functions:
-        row = state.functions[function]
-        if not servers.have_room(function):
+    for queue in queues:
+        function, _ = queue
+        if not servers.have_room(queue):
             continue
-        for tally in servers.with_executors(function):
-            if not _has_more(state, function, taken):
+        for tally in servers.with_executors(queue):
+            if not _has_more(state, queue, taken):
                 break
             ready = tally.ready_for(function)
             room = min(ready * servers.windows[function], tally.room_for(function)) if ready else 0
             if room:
-                count += _send(row, function, servers, tally.name, room, taken, sent)
+                count += _send(state, queue, servers, tally.name, room, taken, sent)
     return count
 
 
 def _send(
-    row: FunctionRow,
-    function: FunctionId,
+    state: RouterState,
+    queue: Queue,
     servers: _Servers,
     server: str,
     most: int,
-    taken: dict[FunctionId, int],
+    taken: dict[Queue, int],
     sent: dict[tuple[str, FunctionId], list[CallKey]],
 ) -> int:
     """Take the calls that are due first for a server. Return how many."""
-    begin = taken.get(function, 0)
-    keys = [key for _, key in row.waiting[begin : begin + most]]
-    sent.setdefault((server, function), []).extend(keys)
-    taken[function] = begin + len(keys)
-    servers.tallies[server].send(function, len(keys))
+    begin = taken.get(queue, 0)
+    keys = [key for _, key in state.waiting(queue)[begin : begin + most]]
+    sent.setdefault((server, queue[0]), []).extend(keys)
+    taken[queue] = begin + len(keys)
+    servers.tallies[server].send(queue[0], len(keys))
     return len(keys)
 
 
@@ -264,5 +321,5 @@ def _has_waited(state: RouterState, key: CallKey) -> bool:
     return call is not None and call.looks_before < state.looks
 
 
-def _has_more(state: RouterState, function: FunctionId, taken: dict[FunctionId, int]) -> bool:
-    return taken.get(function, 0) < len(state.functions[function].waiting)
+def _has_more(state: RouterState, queue: Queue, taken: dict[Queue, int]) -> bool:
+    return taken.get(queue, 0) < len(state.waiting(queue))

@@ -7,13 +7,15 @@ from components.function_router.state import (
     CallRow,
     Counts,
     FunctionRow,
+    Odds,
     RouterState,
     ServerRow,
 )
 from core.fact import Note
 from core.messages.functions import CountFunctions, ServerReport
-from core.nouns.function import Call, CallOutcome, EndedRun, FunctionEstimate, FunctionSpec
-from core.nouns.function_limits import COUNT_AGAIN, ROUTER_INTERVAL
+from core.messages.harvest import HarvestOdds
+from core.nouns.function import Call, CallOutcome, EndedRun, FunctionEstimate, FunctionSpec, member_of
+from core.nouns.function_limits import CALL_TRIES_MAX, COUNT_AGAIN, ROUTER_INTERVAL
 from core.nouns.ids import FunctionId
 from core.nouns.instant import Instant, Nanoseconds, after, seconds
 from core.routing.policy import MemberSet
@@ -21,6 +23,8 @@ from core.routing.rates import CallRates
 
 NO_HURRY: Nanoseconds = seconds(60)
 """The span by which calls without a time of their own are ranked."""
+LOSSES_MAX = 2
+"""Losses of a call on harvested capacity after which held capacity is preferred: after the first, the call is sent there once more."""
 TICK = Nanoseconds(ROUTER_INTERVAL // 4)
 """Between two looks for silence, and for calls that are wanted no more."""
 
@@ -50,6 +54,8 @@ class CallsSentAgain(Note, frozen=True):
     server: str
     caller: CallerKey
     calls: tuple[Call, ...]
+    kept_only: tuple[int, ...] = ()
+    """Numbers of those that may not begin there again."""
 
 
 class CallsOver(Note, frozen=True):
@@ -82,6 +88,12 @@ class ReportHeard(Note, frozen=True):
     """A server told how it stands."""
 
     report: ServerReport
+
+
+class OddsHeard(Note, frozen=True):
+    """The harvester told how often capacity is recalled, and who may use it."""
+
+    said: HarvestOdds
 
 
 class ServerLost(Note, frozen=True):
@@ -147,9 +159,9 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
                 assert call is not None, key
                 state.wait_no_more(call)
                 _send(state, server, call, now)
-        case CallsSentAgain(server, caller, calls):
+        case CallsSentAgain(server, caller, calls, kept_only):
             for said in calls:
-                _send_again(state, server, caller, said, now)
+                _send_again(state, server, caller, said, now, is_kept_only=said.number in kept_only)
         case CallsOver(lost, refused):
             _end_calls(state, lost, refused)
         case CallsGivenBack(caller, numbers):
@@ -163,6 +175,9 @@ def fold(state: RouterState, note: Note, now: Instant) -> None:
             state.looks += 1
         case ReportHeard(report):
             _report(state, report, now)
+        case OddsHeard(said):
+            uses = {one.tenant: one.use for one in said.tenants}
+            state.odds = Odds(said.recalls, said.grace, uses, now)
         case ServerLost(server):
             _lose(state, server, now)
         case RunsRepeated(server, numbers, unwanted, floor):
@@ -236,7 +251,7 @@ def _hear(state: RouterState, note: CallsHeard, now: Instant) -> None:
     for said in note.calls:
         known = caller.calls.get(said.number)
         if known is not None:
-            known.call, known.is_over = said, False
+            known.call, known.is_over, known.may_have_begun = said, False, True
             caller.over.pop(said.number, None)
             row.counts.again += 1
         else:
@@ -324,10 +339,13 @@ def _send(state: RouterState, server: str, call: CallRow, now: Instant) -> None:
     call.arrived_at = now
 
 
-def _send_again(state: RouterState, server: str, caller: CallerKey, said: Call, now: Instant) -> None:
+def _send_again(
+    state: RouterState, server: str, caller: CallerKey, said: Call, now: Instant, *, is_kept_only: bool
+) -> None:
     """Fold that a call is sent again of which the end was told."""
     call = state.callers[caller].calls[said.number]
-    call.call, call.is_over, call.is_again = said, False, True
+    call.call, call.is_over, call.is_again, call.is_kept_only = said, False, True, is_kept_only
+    call.may_have_begun = True
     state.callers[caller].over.pop(said.number, None)
     state.hold(call)
     state.functions[call.function].counts.again += 1
@@ -335,13 +353,22 @@ def _send_again(state: RouterState, server: str, caller: CallerKey, said: Call, 
 
 
 def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
-    row = state.servers.get(report.server)
+    member = member_of(report.server, report.place)
+    row = state.servers.get(member)
     if row is None:
-        row = state.servers[report.server] = ServerRow(
-            report.life, 0, now, report.slot, report.size, dict(report.lent), dict(report.used)
+        row = state.servers[member] = ServerRow(
+            report.server,
+            report.place,
+            report.life,
+            0,
+            now,
+            report.slot,
+            report.size,
+            dict(report.lent),
+            dict(report.used),
         )
         # A server that was taken for gone remembers the numbers of its runs: none is used twice, whichever life is heard.
-        row.sent = state.gone.pop(report.server, 0)
+        row.sent = state.gone.pop(member, 0)
     row.heard_at = now
     if report.number > row.report:
         row.report, row.slot, row.leaves_in = report.number, report.slot, report.leaves_in
@@ -352,7 +379,7 @@ def _report(state: RouterState, report: ServerReport, now: Instant) -> None:
         for number in [number for number in row.unconfirmed if number <= report.taken]:
             del row.unconfirmed[number]
         for ended in report.ended:
-            _end_run(state, report.server, row, ended)
+            _end_run(state, member, row, ended)
         if report.is_whole and report.ended:
             row.heard_whole = max(row.heard_whole, report.number)
     if state.waits:
@@ -368,7 +395,18 @@ def _end_run(state: RouterState, server: str, row: ServerRow, ended: EndedRun) -
         return
     key, function = found
     counted = state.functions[function]
+    call = state.awaited(key, server, number)
+    if ended.outcome is CallOutcome.LOST and ended.is_harvested:
+        counted.counts.lost_span = Nanoseconds(counted.counts.lost_span + ran)
+        if ran:
+            counted.run_times.add_lost(ran)
+        ran = Nanoseconds(0)
+    if ended.outcome is CallOutcome.LOST and call is not None and not call.call.is_once:
+        # Its server has sent no answer, on whichever place the router saw the run.
+        _begin_again(state, counted, call)
+        return
     if ran:
+        counted.run_times.add(ran)
         counted.rates.ran(ran)
         counted.counts.ran = Nanoseconds(counted.counts.ran + ran)
         if ended.level < counted.spec.top:
@@ -377,13 +415,31 @@ def _end_run(state: RouterState, server: str, row: ServerRow, ended: EndedRun) -
     counted.counts.done += (
         ended.outcome is CallOutcome.DONE and ran > 0
     )  # Else the call was counted when it ended.
+    if ran and ended.is_harvested and ended.outcome is CallOutcome.DONE:
+        counted.counts.harvested += 1
+        counted.counts.harvested_span = Nanoseconds(counted.counts.harvested_span + ran)
     counted.counts.failed += ended.outcome is CallOutcome.FAILED
     counted.counts.lost += ended.outcome is CallOutcome.LOST
-    call = state.awaited(key, server, number)
     if call is not None and ended.outcome is CallOutcome.REFUSED:
         state.wait(call)  # The server has become too small for the call.
     elif call is not None:
         _finish(state, call)
+
+
+def _begin_again(state: RouterState, counted: FunctionRow, call: CallRow) -> None:
+    """Fold that a run was lost on harvested capacity: its call is sent there once more, and then to held places, if there are any.
+
+    The last loss ends the call (`answers.lost_too_often`).
+    """
+    state.count_soon()
+    call.losses, call.may_have_begun = call.losses + 1, True
+    call.is_held_only = call.losses >= LOSSES_MAX
+    if call.losses >= CALL_TRIES_MAX:
+        counted.counts.failed += 1
+        _finish(state, call)
+        return
+    counted.counts.retried += 1
+    state.wait(call)
 
 
 def _finish(state: RouterState, call: CallRow) -> None:

@@ -30,7 +30,7 @@ def shown_functions(state: RouterState, tenant: str, now: Instant) -> FunctionsS
                 row.rates.counted(now),
                 Nanoseconds(round(row.rates.run_time)),
                 sum(row.counts.cold) + sum(row.before.cold),
-                len(row.waiting),
+                len(row.waiting) + len(row.waiting_held),
                 running,
                 _members(state, function, row, now),
                 sum(one.idle + one.busy for one in executors),
@@ -79,9 +79,9 @@ def load_of(state: RouterState, now: Instant) -> tuple[Amount, int]:
     for row in state.servers.values():
         for amount in row.used(state.functions, windows).values():
             needed = needed.plus(amount)
-    for function in state.waits:
-        one = state.functions[function]
-        needed = needed.plus(one.spec.need.times(executors_for(len(one.waiting), one.window)))
+    for queue in state.waits:
+        one = state.functions[queue[0]]
+        needed = needed.plus(one.spec.need.times(executors_for(len(state.waiting(queue)), one.window)))
     parts = [
         used * MILLION // has
         for used, has in (

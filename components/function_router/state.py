@@ -8,19 +8,22 @@ from msgspec import Struct, field
 from core.calls.lives import life_of
 from core.calls.numbers import Numbers
 from core.messages.functions import CountFunctions
-from core.nouns.function import Call, Executors, FunctionCount, FunctionEstimate, FunctionSpec
+from core.nouns.function import Call, Executors, FunctionCount, FunctionEstimate, FunctionSpec, Place
 from core.nouns.function_limits import CALL_WINDOW, CALL_WINDOW_MAX, FUNCTIONS_COUNTED
+from core.nouns.harvest import HarvestUse
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import NEED_MAX
 from core.nouns.quantities import NOTHING, Amount
 from core.routing.policy import MemberSet
-from core.routing.rates import CallRates
+from core.routing.rates import CallRates, RunTimes
 
 CallerKey = tuple[TenantName, str]
 """Tenant and caller."""
 CallKey = tuple[TenantName, str, int]
 """A caller, with the number of the call."""
+Queue = tuple[FunctionId, bool]
+"""Waiting calls of one function: those for any place, or those for held places, if there are any."""
 COUNTS_KEPT = 60
 """Seconds of which outcomes are told to people."""
 
@@ -47,6 +50,12 @@ class CallRow(Struct):
     """A server is gone that had the call."""
     is_again: bool = False
     """The end was told, and the caller said the call again: the call has begun before."""
+    is_kept_only: bool = False
+    """The call was sent again to where it may not begin: only a kept answer is wanted there."""
+    losses: int = 0
+    """Runs of the call that were lost on harvested capacity."""
+    is_held_only: bool = False
+    """The call was lost so often that it is for places that tasks hold for functions, if there are any."""
     is_over: bool = False
     """The server has told the end: the call was answered, and the arguments are kept no more."""
 
@@ -89,16 +98,26 @@ class Counts(Struct):
     ran: Nanoseconds = Nanoseconds(0)
     waited: Nanoseconds = Nanoseconds(0)
     """In this router."""
+    harvested: int = 0
+    """Done on harvested capacity."""
+    harvested_span: Nanoseconds = Nanoseconds(0)
+    retried: int = 0
+    """Runs that were lost there, of calls that were sent once more."""
+    lost_span: Nanoseconds = Nanoseconds(0)
+    """How long all runs had run that were lost there."""
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is no call to count."""
-        return not (self.done or self.failed or self.lost or self.refused or self.again)
+        return not (self.done or self.failed or self.lost or self.refused or self.again or self.retried)
 
     def told(self, function: FunctionId) -> FunctionCount:
         """Return the counts as the store records them."""
         process, host, device = self.cold
-        ran, waited = (Nanoseconds(min(one, NEED_MAX)) for one in (self.ran, self.waited))
+        ran, waited, harvested, lost = (
+            Nanoseconds(min(one, NEED_MAX))
+            for one in (self.ran, self.waited, self.harvested_span, self.lost_span)
+        )
         return FunctionCount(
             function,
             self.done,
@@ -109,6 +128,10 @@ class Counts(Struct):
             (process, host, device),
             ran,
             waited,
+            self.harvested,
+            harvested,
+            self.retried,
+            lost,
         )
 
 
@@ -119,7 +142,10 @@ class FunctionRow(Struct):
     rates: CallRates
     members: MemberSet | None = None
     waiting: list[tuple[Instant, CallKey]] = field(default_factory=list)
-    """Calls that wait, by start deadline."""
+    """Calls that wait for any place, by start deadline."""
+    waiting_held: list[tuple[Instant, CallKey]] = field(default_factory=list)
+    """Calls that wait for a place that tasks hold for functions."""
+    run_times: RunTimes = field(default_factory=RunTimes)
     running: int = 0
     called_at: Instant = Instant(0)
     counts: Counts = field(default_factory=Counts)
@@ -131,6 +157,17 @@ class FunctionRow(Struct):
         """Return how many calls one executor is given at once."""
         run_time = self.rates.run_time
         return max(1, min(CALL_WINDOW_MAX, int(CALL_WINDOW / run_time))) if run_time else 1
+
+
+class Odds(Struct, frozen=True):
+    """The newest odds of the region's harvester."""
+
+    recalls: int
+    """Expected recalls of one node in an hour, in millionths."""
+    grace: Nanoseconds
+    uses: dict[TenantName, HarvestUse]
+    """Settings of tenants that do not use all."""
+    heard_at: Instant
 
 
 class Windows(dict[FunctionId, int]):
@@ -146,8 +183,11 @@ class Windows(dict[FunctionId, int]):
 
 
 class ServerRow(Struct):
-    """One function server."""
+    """One place of a function server: to the router a server of its own."""
 
+    server: str
+    """The name by which runs are addressed."""
+    place: Place
     life: str
     report: int
     """The number of the newest report."""
@@ -220,10 +260,13 @@ class RouterState:
         self.callers: dict[CallerKey, CallerRow] = {}
         self.functions: dict[FunctionId, FunctionRow] = {}
         self.servers: dict[str, ServerRow] = {}
+        """Rows by server and place (`member_of`)."""
         self.gone: dict[str, int] = {}
         """The number of the newest run, of servers that are taken for gone."""
-        self.waits: dict[FunctionId, None] = {}
-        """Functions with calls that wait."""
+        self.waits: dict[Queue, None] = {}
+        """Queues with calls that wait."""
+        self.odds: Odds | None = None
+        """None: nothing was heard of harvested capacity, which nobody uses then."""
         self.held = 0
         """Calls of all callers that have not ended."""
         self.held_bytes = 0
@@ -265,20 +308,28 @@ class RouterState:
         if self.count_at is None:
             self.count_at = after(self.counted_at, FUNCTIONS_COUNTED)
 
+    def waiting(self, queue: Queue) -> list[tuple[Instant, CallKey]]:
+        """Return the calls that wait in a queue, by start deadline."""
+        function, is_held_only = queue
+        row = self.functions[function]
+        return row.waiting_held if is_held_only else row.waiting
+
     def wait(self, row: CallRow) -> None:
         """Have a call wait for a server."""
-        row.server, row.number, row.looks_before = "", 0, self.looks
-        insort(self.functions[row.function].waiting, row.order)
-        self.waits[row.function] = None
+        row.server, row.number, row.looks_before, row.is_kept_only = "", 0, self.looks, False
+        queue = row.function, row.is_held_only
+        insort(self.waiting(queue), row.order)
+        self.waits[queue] = None
 
     def wait_no_more(self, row: CallRow) -> None:
         """Take a call from those that wait."""
-        waiting = self.functions[row.function].waiting
+        queue = row.function, row.is_held_only
+        waiting = self.waiting(queue)
         place = 0 if waiting and waiting[0] == row.order else bisect_left(waiting, row.order)
         assert waiting[place] == row.order, row.key
         del waiting[place]
         if not waiting:
-            self.waits.pop(row.function, None)
+            self.waits.pop(queue, None)
 
     def hold(self, row: CallRow) -> None:
         """Count a call that has not ended."""

@@ -2,10 +2,13 @@
 
 from msgspec import Struct, field
 
-from components.function_router.state import CallerRow, Held, RouterState
+from components.function_router.answers import given_up, lost
+from components.function_router.dispatching import is_held_for, may_harvest
+from components.function_router.state import CallerRow, CallRow, Held, RouterState, ServerRow
 from core.messages.functions import CallFunction
-from core.nouns.function import Call
+from core.nouns.function import Call, CallAnswer, FunctionSpec
 from core.nouns.function_limits import (
+    CALL_TRIES_MAX,
     CALLER_SILENCE_MAX,
     CALLERS_MAX,
     CALLS_HELD_BYTES_MAX,
@@ -26,8 +29,10 @@ class Sorted(Struct):
     new: list[Call] = field(default_factory=list)
     again: list[tuple[str, Call]] = field(default_factory=list)
     """Calls of which a server has told the end: it may have the answers still."""
-    lost: list[Call] = field(default_factory=list)
-    """The same of a server that is gone, of calls that may be begun once only."""
+    kept_only: dict[int, None] = field(default_factory=dict)
+    """Numbers of those that may not begin there again, in order."""
+    answers: list[CallAnswer] = field(default_factory=list)
+    """Of calls that may not be begun again: those to be begun once of a server that is gone, and those that were lost too often."""
     late: list[Call] = field(default_factory=list)
     """Calls to be begun once that may have come before."""
 
@@ -44,11 +49,28 @@ def sorted_calls(state: RouterState, said: CallFunction, caller: CallerRow | Non
             (found.late if is_late else found.new).append(call)
         elif row.is_over:
             server = state.servers.get(row.server)
-            if server is not None and server.life == row.server_life:
+            if row.losses >= CALL_TRIES_MAX:
+                found.answers.append(given_up(call.number))
+            elif server is not None and server.life == row.server_life:
                 found.again.append((row.server, call))
+                if not _may_begin_again(state, said.function, row, server, at):
+                    found.kept_only[call.number] = None
+            elif call.is_once:
+                found.answers.append(lost(call.number))
             else:
-                (found.lost if call.is_once else found.new).append(call)
+                found.new.append(call)
     return found
+
+
+def _may_begin_again(
+    state: RouterState, spec: FunctionSpec, row: CallRow, server: ServerRow, at: Instant
+) -> bool:
+    """Return whether a call may begin anew on the place that told its end, if no answer is kept there any more."""
+    if row.call.is_once or not server.place.is_harvested:
+        return True  # A server begins no call twice that may be begun once only.
+    is_lost_often = row.is_held_only and is_held_for(state, spec)
+    may = may_harvest(state, state.functions.get(spec.id), at, spec.tenant)
+    return may and not is_lost_often and not server.leaves_in
 
 
 def may_be_forgotten(state: RouterState, said: CallFunction, caller: CallerRow | None, at: Instant) -> bool:

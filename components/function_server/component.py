@@ -8,7 +8,7 @@ another number is recognised by caller and number while it runs, and for a minut
 """
 
 from components.function_server.answering import messages_of
-from components.function_server.assigning import assignment, beyond_size, without_room
+from components.function_server.assigning import assignment, leaving, without_room
 from components.function_server.notes import (
     BookAsked,
     CallsGiven,
@@ -18,17 +18,20 @@ from components.function_server.notes import (
     Ended,
     ExecutorSeen,
     ExecutorsEnded,
+    ExecutorsLeave,
     FunctionsForgotten,
+    HarvestSaid,
     Reported,
     RunsTaken,
     Sized,
+    UseTold,
     fold,
 )
-from components.function_server.reports import report_of
+from components.function_server.reports import reports_of, use_of
 from components.function_server.state import CallKey, ExecutorRow, RunRow, ServerState
 from core.calls.lives import is_older
 from core.component import NOTHING, Decision, Effect, Follow, Images
-from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, KeepHarvest, ReadBook, StartExecutor
 from core.fact import Fact, Note
 from core.messages.base import Envelope, Message, Woken
 from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
@@ -39,8 +42,8 @@ from core.messages.functions import (
     CodeWanted,
     Run,
     RunCalls,
-    ServerReport,
 )
+from core.messages.harvest import SizeServer
 from core.nouns.function import CallAnswer, CallOutcome
 from core.nouns.function_limits import (
     CALL_TRIES_MAX,
@@ -51,9 +54,8 @@ from core.nouns.function_limits import (
     SERVER_GONE,
 )
 from core.nouns.ids import FunctionId, LogName, RegionName
-from core.nouns.instant import Instant, after, earliest
-from core.routing.ring import slot_of
-from core.rules.functions.calls import is_answerable, is_run_well_formed
+from core.nouns.instant import Instant, Nanoseconds, after, earliest
+from core.rules.functions.calls import are_sizes_well_formed, is_answerable, is_run_well_formed
 from core.rules.ownership import owns
 
 STARTS_FAILED_MAX = 2
@@ -70,6 +72,7 @@ class FunctionServer:
         RunCalls,
         AskCalls,
         CodeSent,
+        SizeServer,
         BookRead,
         ExecutorChanged,
         CallsEnded,
@@ -90,7 +93,15 @@ class FunctionServer:
 
     def due(self, state: ServerState) -> Instant | None:
         """Return when runs may be assigned, a report is due, an idle executor is ended, code is asked for, or functions are forgotten."""
-        return earliest(state.assign_at, state.report_at, state.idle.due(), state.code.due(), state.forget_at)
+        return earliest(
+            state.assign_at,
+            state.report_at,
+            state.idle.due(),
+            state.leaving.due(),
+            state.sized_at,
+            state.code.due(),
+            state.forget_at,
+        )
 
     def evolve(self, state: ServerState, fact: Fact) -> ServerState:
         """Fold a note."""
@@ -108,9 +119,11 @@ class FunctionServer:
             case CallsEnded(ends):
                 return self._ended(state, ends)
             case ExecutorChanged() as changed:
-                return self._changed(state, changed)
-            case BookRead(size, lent):
-                return Decision((Sized(size, lent),))
+                return self._changed(state, changed, envelope.at)
+            case BookRead(places):
+                return Decision((Sized(places),))
+            case SizeServer() as said:
+                return self._sized(state, said)
             case AskCalls() as asked:
                 is_its_own = owns(envelope.tenant, asked.tenant) and is_answerable(asked.tenant, asked.caller)
                 return self._known(state, asked) if is_its_own else NOTHING
@@ -126,20 +139,34 @@ class FunctionServer:
                 return self._refuse_all(state, function, f"its code cannot be kept: {problem}")
         return NOTHING
 
+    def _sized(self, state: ServerState, said: SizeServer) -> Decision:
+        """Keep the sizes of harvested nodes, and tell the use of them."""
+        if said.revision < state.harvest.revision or not are_sizes_well_formed(said.sizes):
+            return NOTHING
+        told = use_of(state, self.region, self.server, said.revision)
+        if (said.revision, {one.node: one for one in said.sizes}) == (
+            state.harvest.revision,
+            state.harvest.sizes,
+        ):
+            return Decision((UseTold(),), (told,))
+        note = HarvestSaid(said.revision, said.sizes)
+        return Decision((note, UseTold()), (told,), (KeepHarvest(said.revision, said.sizes),))
+
     # Runs.
 
     def _run(self, state: ServerState, message: RunCalls, now: Instant) -> Decision:
-        if message.server_life != state.life or message.router not in state.links:
+        if message.server_life != state.life or message.router not in self.routers:
             return NOTHING
         if not is_run_well_formed(message):
             return NOTHING
-        link = state.links[message.router]
+        link = state.place(message.place).links[message.router]
         if is_older(message.life, link.life) and now < after(link.heard_at, SERVER_GONE):
             return NOTHING  # Its words were long on their way. Of a life that only looks older, the clock has stepped back.
         is_new_life = link.life != message.life
         taken: list[Run] = []
         answers: list[tuple[CallKey, CallAnswer]] = []
         over: list[int] = []
+        back: list[int] = []
         for run in message.runs:
             key: CallKey = (run.tenant, run.caller, run.call.number)
             answer = state.answers.get(key)
@@ -149,9 +176,12 @@ class FunctionServer:
             elif run.is_again and run.call.is_once and key not in state.tickets:
                 answers.append((key, _lost(run.call.number)))
                 over.append(run.number)
+            elif run.is_kept_only and key not in state.tickets:
+                back.append(run.number)
             elif is_new_life or run.number not in link.numbers:
                 taken.append(run)
         note = RunsTaken(
+            message.place,
             message.router,
             message.life,
             message.floor,
@@ -159,6 +189,7 @@ class FunctionServer:
             tuple(taken),
             tuple(over),
             message.heard,
+            tuple(back),
         )
         return Decision((note,), self._answered(answers))
 
@@ -195,6 +226,11 @@ class FunctionServer:
                 continue
             is_lost = end.answer.outcome is CallOutcome.LOST
             is_unbegun = end.answer.outcome is CallOutcome.REFUSED
+            if is_lost and run.place.is_harvested and not run.is_once:
+                over.append(
+                    (end.ticket, end.answer)
+                )  # Its router hears how long it ran, and sends it once more.
+                continue
             # A call that was not begun may be given any number of times, but not for ever: each time the server has lost an
             # executor or capacity, or a call before this one has ended or counts a try; later calls wait behind this one.
             if is_unbegun or (is_lost and not run.is_once and run.tries + 1 < CALL_TRIES_MAX):
@@ -207,7 +243,7 @@ class FunctionServer:
             over.append((end.ticket, answer))
         return Decision((Ended(tuple(over), tuple(again), frozenset(begun)),), self._answered(answers))
 
-    def _changed(self, state: ServerState, changed: ExecutorChanged) -> Decision:
+    def _changed(self, state: ServerState, changed: ExecutorChanged, now: Instant) -> Decision:
         row = state.executors.get(changed.executor)
         if row is None:
             return NOTHING
@@ -217,7 +253,7 @@ class FunctionServer:
         )
         seen = ExecutorSeen(changed.executor, changed.level, changed.is_gone, is_failed_start)
         if changed.is_gone and row.tickets:
-            ended = self._ended(state, _untold(changed.executor, row))
+            ended = self._ended(state, _untold(changed.executor, row, now))
             return Decision((*ended.events, seen), ended.messages)
         if not is_failed_start or function.failed_starts + 1 < STARTS_FAILED_MAX:
             return Decision((seen,))
@@ -228,7 +264,7 @@ class FunctionServer:
         """Answer all calls of a function that wait for an executor: none of them can have one."""
         answers: list[tuple[CallKey, CallAnswer]] = []
         over = []
-        for ticket in state.functions[function].waiting:
+        for ticket in state.functions[function].waiting():
             run = state.runs[ticket]
             answer = CallAnswer(run.key[2], CallOutcome.FAILED, problem=problem)
             answers.append((run.key, answer))
@@ -245,9 +281,14 @@ class FunctionServer:
             notes.append(BookAsked())
             effects.append(ReadBook())
         if state.assign_at is not None and state.assign_at <= now:
-            over = beyond_size(state) if state.is_resized else []
+            resized = tuple(place for place, row in state.places.items() if row.is_resized)
+            found = [leaving(state, place, now) for place in resized]
+            over = [number for one in found for number in one.now]
             homeless = without_room(state)
-            if over:
+            if resized:
+                notes.append(
+                    ExecutorsLeave(resized, tuple(number for one in found for number in one.by_then))
+                )
                 # How their calls ended is told before they are gone: some may just have ended, most were not begun.
                 notes.append(ExecutorsEnded(tuple(over)))
                 effects += [EndExecutor(number) for number in over]
@@ -257,9 +298,18 @@ class FunctionServer:
             else:
                 _assign(state, notes, effects)
         self._end_idle(state, now, notes, effects)
+        late = tuple(state.leaving.passed(now))
+        if late:
+            notes.append(ExecutorsEnded(late))
+            effects += [EndExecutor(number) for number in late]
+        if state.sized_at is not None and state.sized_at <= now:
+            messages.append(use_of(state, self.region, self.server, state.harvest.revision))
+            notes.append(UseTold())
         self._ask_code(state, now, notes, messages)
-        if state.report_at is not None and state.report_at <= now:
-            reports = self._reports(state, now)
+        is_resized = any(isinstance(note, ExecutorsLeave) for note in notes)
+        # Of places that have just changed routers hear once it is known who leaves them.
+        if state.report_at is not None and state.report_at <= now and not is_resized:
+            reports = reports_of(state, self.region, self.server, now)
             messages += reports
             notes.append(Reported(reports))
         if state.forget_at <= now:
@@ -268,11 +318,6 @@ class FunctionServer:
             pickled = tuple(one for one in unused if not state.functions[one].spec.code.target)
             effects += [ForgetCode(pickled)] if pickled else []
         return Decision(tuple(notes), tuple(messages), tuple(effects))
-
-    def _reports(self, state: ServerState, now: Instant) -> tuple[ServerReport, ...]:
-        slot = slot_of(self.server)
-        reports = (report_of(state, self.region, router, self.server, slot, now) for router in self.routers)
-        return tuple(report for report in reports if report is not None)
 
     def _end_idle(self, state: ServerState, now: Instant, notes: list[Note], effects: list[Effect]) -> None:
         """End executors that were idle for as long as they are kept, unless a call was just given to them."""
@@ -285,12 +330,13 @@ class FunctionServer:
     def _ask_code(self, state: ServerState, now: Instant, notes: list[Note], messages: list[Message]) -> None:
         for function in state.code.passed(now):
             row = state.functions[function]
-            if after(row.code_missed_at, CODE_SPAN) <= now or not row.waiting:
+            waiting = row.waiting()
+            if after(row.code_missed_at, CODE_SPAN) <= now or not waiting:
                 refused = self._refuse_all(state, function, "its caller has not sent its code")
                 notes += [event for event in refused.events if isinstance(event, Note)]
                 messages += refused.messages
                 continue
-            tenant, caller, _ = state.runs[row.waiting[0]].key
+            tenant, caller, _ = state.runs[waiting[0]].key
             messages.append(CodeWanted(tenant, caller, self.region, self.server, function))
             notes.append(CodeAsked(function, after(now, CODE_AGAIN)))
 
@@ -307,7 +353,8 @@ def _assign(state: ServerState, notes: list[Note], effects: list[Effect]) -> Non
     )
     effects += [EndExecutor(number) for number in plan.ended]
     effects += [
-        StartExecutor(number, state.functions[function].spec) for number, function in plan.started.items()
+        StartExecutor(number, state.functions[function].spec, place)
+        for number, (function, place) in plan.started.items()
     ]
     effects += [
         GiveCalls(number, tuple((ticket, state.runs[ticket].arguments) for ticket in tickets))
@@ -329,13 +376,14 @@ def _lost(number: int) -> CallAnswer:
     )
 
 
-def _untold(number: int, row: ExecutorRow) -> tuple[EndedCall, ...]:
+def _untold(number: int, row: ExecutorRow, now: Instant) -> tuple[EndedCall, ...]:
     """Return the ends of calls that were given to an executor which is gone, and of which no end was told.
 
     They came too late for one that was gone by itself. Where the server had the executor ended, the first may have begun.
     """
     may_have_begun = row.is_ending and row.level is row.top
-    lost = CallAnswer(0, CallOutcome.LOST, problem="its server became smaller")
+    ran = Nanoseconds(max(0, now - row.begun_at))
+    lost = CallAnswer(0, CallOutcome.LOST, problem="its server became smaller", ran=ran)
     return tuple(
         EndedCall(number, ticket, lost if may_have_begun and not place else GIVEN_BACK)
         for place, ticket in enumerate(row.tickets)
@@ -347,5 +395,5 @@ def _unused(state: ServerState, now: Instant) -> tuple[FunctionId, ...]:
     return tuple(
         function
         for function, row in state.functions.items()
-        if not (row.executors or row.waiting) and after(row.used_at, KEEP_ALIVE_MAX) <= now
+        if not (row.has_executors or row.has_waiting) and after(row.used_at, KEEP_ALIVE_MAX) <= now
     )

@@ -9,7 +9,8 @@ from msgspec import Struct, field
 from core.agenda import Agenda
 from core.calls.lives import life_of
 from core.calls.numbers import Numbers
-from core.nouns.function import CallAnswer, EndedRun, FunctionSpec, WarmLevel
+from core.messages.harvest import NodeSize
+from core.nouns.function import CallAnswer, EndedRun, FunctionSpec, Place, WarmLevel
 from core.nouns.function_limits import (
     ANSWERS_KEPT_BYTES_MAX,
     ANSWERS_KEPT_MAX,
@@ -22,6 +23,7 @@ from core.nouns.function_limits import (
 from core.nouns.ids import FunctionId, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after, seconds
 from core.nouns.quantities import NOTHING, Amount
+from core.routing.rates import RunTimes
 from core.routing.room import held_idle
 
 CallKey = tuple[TenantName, str, int]
@@ -38,12 +40,17 @@ KEEP_PART = 0.95
 """Executors are kept for as long as this part of those gaps, and half as long again."""
 
 
+Line = tuple[FunctionId, Place]
+"""Calls and executors of one function on one place."""
+
+
 class Source(Struct, frozen=True):
-    """The number under which a router sent a run."""
+    """The number under which a router sent a run to a place."""
 
     router: str
     life: str
     number: int
+    place: Place
 
 
 class RunRow(Struct):
@@ -51,6 +58,7 @@ class RunRow(Struct):
 
     key: CallKey
     function: FunctionId
+    place: Place
     arguments: bytes
     is_once: bool
     sources: list[Source]
@@ -69,6 +77,7 @@ class ExecutorRow(Struct):
     """One executor."""
 
     function: FunctionId
+    place: Place
     tenant: TenantName
     need: Amount
     top: WarmLevel
@@ -76,12 +85,21 @@ class ExecutorRow(Struct):
     tickets: dict[int, None] = field(default_factory=dict)
     """Runs of the executor, in order."""
     idle_since: Instant = Instant(0)
+    begun_at: Instant = Instant(0)
+    """When its first run was given to it, or the run before that ended."""
+    leaves_by: Instant = Instant(0)
+    """When it has to be gone, after the call that runs if that ends sooner; 0: it stays."""
     is_ending: bool = False
 
     @property
     def is_ready(self) -> bool:
         """A call begins at once unless another is before it."""
         return self.level is self.top and not self.is_ending
+
+    @property
+    def takes_calls(self) -> bool:
+        """Return whether calls may be given to it, now or once it is ready."""
+        return not (self.is_ending or self.leaves_by)
 
     @property
     def is_idle(self) -> bool:
@@ -94,6 +112,14 @@ class ExecutorRow(Struct):
         return held_idle(self.need) if self.is_idle else self.need
 
 
+class LineRow(Struct):
+    """Calls and executors of one function on one place."""
+
+    waiting: deque[int] = field(default_factory=deque)
+    """Runs without an executor, in order."""
+    executors: dict[int, None] = field(default_factory=dict)
+
+
 class FunctionRow(Struct):
     """One function that was called here."""
 
@@ -103,15 +129,29 @@ class FunctionRow(Struct):
     """When a call came last."""
     code_missed_at: Instant = Instant(0)
     """Since when the code is missing; 0: the code is here."""
-    waiting: deque[int] = field(default_factory=deque)
-    """Runs without an executor, in order."""
-    executors: dict[int, None] = field(default_factory=dict)
+    lines: dict[Place, LineRow] = field(default_factory=dict)
+    """Rows of places that were ever sent a call of the function, or have an executor."""
     run_time: Nanoseconds = Nanoseconds(0)
     """Mean; 0: none has ended yet."""
+    run_times: RunTimes = field(default_factory=RunTimes)
     gaps: deque[int] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     """Idle times of executors that had another call afterwards."""
     failed_starts: int = 0
     """In a row."""
+
+    @property
+    def has_waiting(self) -> bool:
+        """Return whether a run waits for an executor on any place."""
+        return any(line.waiting for line in self.lines.values())
+
+    @property
+    def has_executors(self) -> bool:
+        """Return whether there is an executor on any place."""
+        return any(line.executors for line in self.lines.values())
+
+    def waiting(self) -> list[int]:
+        """Return the runs that wait for an executor, place by place."""
+        return [ticket for line in self.lines.values() for ticket in line.waiting]
 
     @property
     def window(self) -> int:
@@ -129,9 +169,13 @@ class FunctionRow(Struct):
         gap = ordered[min(len(ordered) - 1, int(KEEP_PART * len(ordered)))]
         return Nanoseconds(max(KEEP_ALIVE_MIN, min(KEEP_ALIVE_MAX, gap + gap // 2)))
 
-    def add_run(self, ran: Nanoseconds) -> None:
-        """Learn from a call that ended."""
+    def add_run(self, ran: Nanoseconds, *, is_lost: bool = False) -> None:
+        """Learn from a call that ended; of one that was lost it is known that it ran for no less."""
         ran = Nanoseconds(max(1, ran))
+        if is_lost:
+            self.run_times.add_lost(ran)
+            return
+        self.run_times.add(ran)
         self.run_time = Nanoseconds(
             ran if not self.run_time else max(1, self.run_time + (ran - self.run_time) // RUN_WEIGHT)
         )
@@ -178,7 +222,7 @@ class KeptAnswers:
 
 
 class RouterLink(Struct):
-    """The runs that one router has sent, and their ends."""
+    """The runs that one router has sent to one place, and their ends."""
 
     life: str = ""
     """Empty: the router was not heard yet."""
@@ -194,8 +238,8 @@ class RouterLink(Struct):
     """Ended runs that were not reported yet."""
     changed: dict[FunctionId, None] = field(default_factory=dict)
     """Functions of which executors have changed since the newest report."""
-    whole_at: Instant = Instant(0)
-    """When the next whole report is due."""
+    whole_at: Instant | None = None
+    """When the next whole report is due; None: the place is empty."""
     said: int = 0
     """Reports."""
 
@@ -236,17 +280,49 @@ class RouterLink(Struct):
                 self.told.setdefault(one.number, report)
 
 
+class Lost(Struct):
+    """Calls that were ended before they were done."""
+
+    calls: int = 0
+    span: Nanoseconds = Nanoseconds(0)
+    """How long they had run."""
+
+
+class PlaceRow(Struct):
+    """One place of the server's machine. A row stays for the life of the server, for the numbers of reports and runs."""
+
+    links: dict[str, RouterLink]
+    """Links by router."""
+    size: Amount = NOTHING
+    lent: dict[TenantName, Amount] = field(default_factory=dict)
+    leaves_by: Instant = Instant(0)
+    """When executors beyond the size have to be gone."""
+    slows: bool = False
+    """Executors stay where they use more cores than there are."""
+    is_resized: bool = False
+    """The size has changed since runs were assigned last: only then do executors use more than there is."""
+
+
+class HarvestHeard(Struct):
+    """The newest sizes from the harvester, of the nodes of this machine."""
+
+    revision: int = 0
+    """The newest; 0: the harvester was not heard in this life."""
+    sizes: dict[int, NodeSize] = field(default_factory=dict)
+    """Sizes by node."""
+    lost: dict[int, Lost] = field(default_factory=dict)
+    """Calls that were ended before they were done, by node, since the newest revision that made its size smaller."""
+
+
 class ServerState:
     """All that one life of a function server knows."""
 
     def __init__(self, at: Instant, routers: tuple[str, ...]) -> None:
         self.life = life_of(at)
-        self.size = NOTHING
-        self.lent: dict[TenantName, Amount] = {}
-        self.is_resized = False
-        """The size has changed since runs were assigned last: only then do executors use more than there is."""
+        self.routers = routers
+        self.places: dict[Place, PlaceRow] = {}
         self.is_sized = False
-        """The doer has told a size."""
+        """The doer has told the sizes of places."""
         self.is_book_asked = False
         self.executors: dict[int, ExecutorRow] = {}
         self.executor_count = 0
@@ -255,10 +331,9 @@ class ServerState:
         self.runs: dict[int, RunRow] = {}
         self.tickets: dict[CallKey, int] = {}
         self.ticket_count = 0
-        self.waits: dict[FunctionId, None] = {}
-        """Functions with runs that wait for an executor, the one first that began to wait first."""
+        self.waits: dict[Line, None] = {}
+        """Functions, by place, with runs that wait for an executor, the one first that began to wait first."""
         self.answers = KeptAnswers()
-        self.links = {router: RouterLink() for router in routers}
         self.assign_at: Instant | None = None
         """Set while an assignment of waiting runs may find something new."""
         self.report_at: Instant | None = at
@@ -266,13 +341,38 @@ class ServerState:
         """When functions that are not used are looked for."""
         self.idle: Agenda[int] = Agenda()
         """Idle executors, by when they are ended."""
+        self.leaving: Agenda[int] = Agenda()
+        """Executors that have to leave, by when they are ended if they run a call still."""
+        self.harvest = HarvestHeard()
+        self.sized_at: Instant | None = None
+        """When the harvester is told the use of executors."""
         self.code: Agenda[FunctionId] = Agenda()
         """Functions whose code is missing, by when callers are asked for it."""
 
-    def used(self) -> dict[TenantName, Amount]:
-        """Return the amounts that executors use, by the tenant of their functions, without those that are being ended."""
+    def place(self, place: Place) -> PlaceRow:
+        """Return the row of a place, a new one for one that was not heard of before."""
+        if place not in self.places:
+            self.places[place] = PlaceRow({router: RouterLink() for router in self.routers})
+        return self.places[place]
+
+    def line(self, line: Line) -> LineRow:
+        """Return the calls and executors of a function on a place."""
+        function, place = line
+        return self.functions[function].lines.setdefault(place, LineRow())
+
+    def used(self, place: Place) -> dict[TenantName, Amount]:
+        """Return the amounts that executors use of a place, by the tenant of their functions, without those that are being ended."""
         used: dict[TenantName, Amount] = {}
         for row in self.executors.values():
-            if not row.is_ending:
+            if row.place == place and not row.is_ending:
                 used[row.tenant] = used.get(row.tenant, NOTHING).plus(row.held)
         return used
+
+    def used_of_node(self, node: int) -> Amount:
+        """Return the use of the harvested part of a node, as the region counts: executors that are being ended are included."""
+        used = NOTHING
+        for row in self.executors.values():
+            if row.place.node == node and row.place.is_harvested:
+                used = used.plus(row.need if row.is_ending else row.held)
+        size = self.harvest.sizes.get(node)
+        return used if size is None else size.of_node(used)

@@ -13,4 +13,6 @@ node_joins       nodes that join, and the closures that cover them
 disputed_nodes   nodes on which agents and the store disagree, closed for a while
 pools            settings of pools, and the capacity that each pool keeps free
 prices           the value of capacity to expected tasks
+functions        counts of calls of functions
+harvest          offers, recalls and releases of harvested capacity
 """

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from components.placement_store.harvest import freed_by, spares_of
 from components.placement_store.state import StoreState
 from components.placement_store.task_runs import healed
 from core.claims.checks import fits_promised
@@ -157,7 +158,7 @@ class AttemptRecords:
             lost,
             *_cpus(state.image.capacity, held.claim),
         )
-        return Decision(events=(ended, *_grants_after(state.image.capacity, about)))
+        return Decision(events=(ended, *_grants_after(state, about)))
 
 
 def _cpus(capacity: Capacity, claim: Claim) -> tuple[int, int]:
@@ -182,12 +183,14 @@ def _live(state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | N
     return row if row is not None and row.phase.is_live else None
 
 
-def _grants_after(capacity: Capacity, ended: AttemptKey) -> list[Event]:
+def _grants_after(state: StoreState, ended: AttemptKey) -> list[Event]:
     """Return the events for promises that waited for this attempt last, for the same batch as its end.
 
     A promise is granted, or broken if one of its nodes is no longer open or its claim no longer fits on devices.
     """
-    grants: list[Event] = []
+    capacity, grants = state.image.capacity, list[Event]()
+    held = capacity.holding(*ended)
+    freed = freed_by(held.claim) if held is not None else {}
     for workload, epochs in capacity.promises.items():
         for epoch, claim in epochs.items():
             alive = [key for key in claim.victims if key != ended and capacity.holding(*key) is not None]
@@ -195,7 +198,9 @@ def _grants_after(capacity: Capacity, ended: AttemptKey) -> list[Event]:
                 continue
             is_open = all(capacity.is_open(node) for spread in claim.spreads for node in spread.nodes)
             if is_open and fits_promised(claim, capacity):
-                grants.append(ClaimGranted(workload, epoch, replace(claim, victims=()), is_merged=True))
+                spares = spares_of(state, claim, freed)
+                granted = replace(claim, victims=())
+                grants.append(ClaimGranted(workload, epoch, granted, is_merged=True, spares=spares))
             else:
                 grants.append(AwardDeclined(workload, epoch, Reason.PROMISE_BROKEN, claim.award_sequence))
     return grants

@@ -9,7 +9,7 @@ Changes of nodes and attempts are recorded at the broker's command. A command th
 so a repeated or late command has no effect.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from components.placement_store.agents import HEARD_OF_AGENTS, AgentRecords
 from components.placement_store.attempts import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.placement_store.disputed_nodes import NodesDisputed, Refused
 from components.placement_store.functions import HEARD_OF_FUNCTIONS, FunctionRecords
+from components.placement_store.harvest import HEARD_OF_HARVEST, HarvestRecords, spares_of
 from components.placement_store.nodes import HEARD_OF_NODES, NodeRecords
 from components.placement_store.pools import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.placement_store.preemption import HEARD_OF_PREEMPTION, PreemptionRecords, promise_of
@@ -93,6 +94,7 @@ class PlacementStore:
         *HEARD_OF_AGENTS,
         *HEARD_OF_ATTEMPTS,
         *HEARD_OF_FUNCTIONS,
+        *HEARD_OF_HARVEST,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
         *HEARD_OF_PREEMPTION,
@@ -110,12 +112,14 @@ class PlacementStore:
         self.keeps = region_log(region)
         self.follows = (Follow(GLOBAL_LOG, FOLLOWED, is_required=False),)
         self._starts = StartRecords(region)
+        self._harvest = HarvestRecords()
         self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
             **AgentRecords().deciders,
             **AttemptRecords(region).deciders,
             **FunctionRecords(region).deciders,
+            **self._harvest.deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
             **PreemptionRecords().deciders,
@@ -134,17 +138,23 @@ class PlacementStore:
             state.owners = Owners.of(images.own.capacity)
             state.disputes.index(images.own.capacity)
             self._starts.index_all(state)
+            self._harvest.index_all(state)
         for image, sequence in images.followed.values():
             assert isinstance(image, GlobalImage)
             self._adopt(state, image, sequence)
         return state
 
     def due(self, state: StoreState) -> Instant | None:
-        """Return when to act next: on a waiting claim, a sweep, abandoned attempts, disputed nodes, stops or reservations."""
+        """Return when to act next: on a waiting claim, a sweep, abandoned attempts, disputed nodes, stops, reservations or recalls."""
         sweep_at = state.sweep_at if state.superseded else None
         abandoned_at = Instant(0) if state.abandoned else None
         return earliest(
-            state.ready_at, sweep_at, abandoned_at, state.disputes.opens_at, self._starts.due(state)
+            state.ready_at,
+            sweep_at,
+            abandoned_at,
+            state.disputes.opens_at,
+            self._starts.due(state),
+            self._harvest.due(state),
         )
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
@@ -153,8 +163,8 @@ class PlacementStore:
         return decider(state, envelope) if decider else NOTHING
 
     def forget_memos(self, state: StoreState) -> None:
-        """Drop the memo of free capacity by zone; the next use counts again."""
-        state.headroom = None
+        """Drop the memos of capacity by zone; the next use counts again."""
+        state.headroom = state.harvest_zones = None
 
     # Folding.
 
@@ -162,18 +172,15 @@ class PlacementStore:
         """Fold a fact of the region or of the queue, or a note."""
         if fact.log == self.keeps:
             nodes = (*touched_by(state.image.capacity, fact), *kept_by(state.image.starts, fact))
+            harvested = state.image.harvest.touched_by(fact)
             if nodes:
                 state.touched.append((fact.sequence, nodes))
             state.image.fold(fact)
-            if isinstance(fact.event, NodesJoined):
-                state.headroom = None
-            elif state.headroom is not None:
-                if isinstance(fact.event, NodesPooled):
-                    state.headroom.pool(nodes)
-                state.headroom.update(nodes)
+            self._update_memos(state, fact.event, nodes)
             state.sequence = fact.sequence
             self._index(state, fact.event)
             self._starts.index(state, fact)
+            self._harvest.index(state, fact, harvested)
         elif fact.log == GLOBAL_LOG:
             state.awards.fold(fact)
             state.global_sequence = fact.sequence
@@ -181,6 +188,16 @@ class PlacementStore:
         else:
             self._evolve_note(state, fact)
         return state
+
+    def _update_memos(self, state: StoreState, event: Event | Note, nodes: Sequence[int]) -> None:
+        """Bring the figures by zone up to date with the nodes that a fact has touched."""
+        if isinstance(event, NodesJoined):
+            state.headroom = state.harvest_zones = None
+        for memo in (state.headroom, state.harvest_zones):
+            if memo is not None:
+                if isinstance(event, NodesPooled):
+                    memo.pool(nodes)
+                memo.update(nodes)
 
     def packed_rows(self, state: StoreState, first: int) -> bytes | None:
         """Return the packed rows of all nodes changed by facts from sequence `first` on; None if the nodes are not all known."""
@@ -298,7 +315,7 @@ class PlacementStore:
         reopened = state.disputes.reopened(state.image.capacity, now)
         if reopened is not None:
             return reopened
-        other = end_abandoned(state) or self._starts.woken(state, now)
+        other = end_abandoned(state) or self._starts.woken(state, now) or self._harvest.woken(state, now)
         if other is not None:
             return other
         keys = tuple(sorted(islice(state.superseded, FORGOTTEN_AT_ONCE_MAX)))
@@ -375,7 +392,10 @@ class PlacementStore:
         is_merged = any(
             capacity.changed[node] > claim.view.sequence for spread in claim.spreads for node in spread.nodes
         )
-        granted = ClaimGranted(claim.workload, claim.epoch, replace(claim, victims=()), is_merged)
+        spares = spares_of(state, claim)
+        granted = ClaimGranted(
+            claim.workload, claim.epoch, replace(claim, victims=()), is_merged, spares=spares
+        )
         return self._also(self._answer(state, claim, "granted"), granted, *displaced)
 
     def _grant_part(
@@ -387,7 +407,10 @@ class PlacementStore:
         now: Instant,
     ) -> Decision:
         """Return one grant of the tasks that fit; for the other tasks the answer has a conflict's reason and rows."""
-        granted = ClaimGranted(part.workload, part.epoch, part, is_merged=True, unplaced=unplaced)
+        spares = spares_of(state, part)
+        granted = ClaimGranted(
+            part.workload, part.epoch, part, is_merged=True, unplaced=unplaced, spares=spares
+        )
         answer = self._answer(state, part, "granted", Reason.CONFLICT, short, unplaced)
         return self._also(answer, granted, *self._starts.displaced(state, part, nodes_of(part), now))
 

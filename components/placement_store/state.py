@@ -14,6 +14,7 @@ from core.nouns.instant import Instant
 from core.nouns.limits import TOUCHED_MAX
 from core.nouns.placement import Claim
 from core.placing.index.owners import Owners
+from core.rules.harvest.zones import HarvestZones
 from core.rules.headroom import Headroom
 
 FOLLOWED = ("awards", "regions", "start_promises")
@@ -74,6 +75,10 @@ class StoreState:
         """Nodes over which agents and the store disagree."""
         self.headroom: Headroom | None = None
         """Free capacity in each zone of each pool: a memo, counted when first needed (components/placement_store/pools.py)."""
+        self.harvest_zones: HarvestZones | None = None
+        """Harvested and available capacity in each zone of each pool: a memo (components/placement_store/harvest.py)."""
+        self.harvest_due: Agenda[int] = Agenda()
+        """Time at which the first recall of each node has to be released, by node."""
         self.stops_due: Agenda[AttemptKey] = Agenda()
         """Time at which the store itself orders each attempt with a longest duration to stop, by attempt; dropped once stopped."""
         self.starts_due: Instant | None = None

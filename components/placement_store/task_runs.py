@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from components.placement_store.disputed_nodes import Refused
+from components.placement_store.harvest import takes_of
 from components.placement_store.pools import broken_setting
 from components.placement_store.reservations import StartRecords
 from components.placement_store.state import StoreState
@@ -163,7 +164,8 @@ class RunRecords:
             refused = Refused.revision(message, tuple(node for node in full if node not in barred))
             told = self._revised(state, message, "conflict", short)
             return state.disputes.with_them(told, refused, state.image, state.sequence, now)
-        event = ClaimRevised(message.workload, message.epoch, message.revision, message.moves)
+        takes = takes_of(state, self._claim_of(state, message), message.moves)
+        event = ClaimRevised(message.workload, message.epoch, message.revision, message.moves, takes)
         coming = [move.node_to for move in message.moves if move.node_to != move.node_from]
         displaced = self._starts.displaced(state, self._claim_of(state, message), coming, now)
         return replace(self._revised(state, message, "granted"), events=(event, *displaced))

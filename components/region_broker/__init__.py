@@ -5,5 +5,6 @@ gangs            the commands of one gang, from prepare to the recorded end; pau
 service_tasks    the commands of one attempt of independent tasks: stops, restarts and requests for new nodes
 task_timers      when each independent task or paused gang is to be looked at
 worker_reports   the newest report of each share, and the answers to shares that must not exist any more
+lending          what tasks lend of their nodes, until the region's log shows it
 node_health      silent and lost workers, damped returns, and quarantine of ill nodes and black holes
 """

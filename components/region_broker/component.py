@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from components.region_broker.agents import able_agents, agents_shown, needs_full_agent
 from components.region_broker.gangs import Known, commands_for
+from components.region_broker.lending import LENDERS_AT_ONCE, LentSaid, words_of
 from components.region_broker.node_health import (
     ChecksAsked,
     HealthWords,
@@ -65,7 +66,6 @@ from core.messages.workers import (
     NodesChecked,
     PartOfBeat,
     TasksPhase,
-    TasksState,
     WorkerBeat,
     WorkerInventory,
     WorkerReport,
@@ -137,7 +137,7 @@ class RegionBroker:
 
     def due(self, state: BrokerState) -> Instant | None:
         """Return the next instant at which an attempt, a worker or a request for presence is due."""
-        return earliest(state.attempts_due.due(), state.health.due(), state.ask_at)
+        return earliest(state.attempts_due.due(), state.lenders.due.due(), state.health.due(), state.ask_at)
 
     def decide(self, state: BrokerState, envelope: Envelope) -> Decision:
         """Hand a request to an agent, or return the commands and records that the image calls for."""
@@ -149,7 +149,9 @@ class RegionBroker:
     def evolve(self, state: BrokerState, fact: Fact) -> BrokerState:
         """Fold one fact of the region, or one note."""
         if fact.log != NO_LOG:
+            harvested = state.image.harvest.touched_by(fact)
             state.image.fold(fact)
+            state.lenders.touched(state.image, harvested, fact.heard_at)
             state.sequence = fact.sequence
             self._index(state, fact)
             return state
@@ -171,9 +173,11 @@ class RegionBroker:
             case TasksAttended(key):
                 state.attempts_due.drop(key)
                 state.watches.tasks[key].attended(fact.event, fact.at)
-                self._look(state, key, fact.at)
+                state.look(key, fact.at)
             case WorkersWatched() | NodesAccused() | ChecksAsked():
                 state.health.note(fact.event)
+            case LentSaid():
+                state.lenders.said(fact.event)
             case PresenceAsked():
                 state.ask_at = after(fact.at, HEAD_INTERVAL) if not state.agents else None
             case BusSeen(is_back):
@@ -189,6 +193,7 @@ class RegionBroker:
         state.counted = {}
         state.attempts_due = Agenda()
         state.watches.adopt(image, at)
+        state.lenders.adopt(image, at)
         known, state.first_seen = state.first_seen, {}
         for key in image.attempts.all_keys():
             row = image.attempts.row(*key)
@@ -203,7 +208,7 @@ class RegionBroker:
         state.health.fold(state.image.capacity, fact)
         assert isinstance(fact.event, Event), fact
         for key in state.watches.fold(state.image, fact.event, now):
-            self._look(state, key, now)
+            state.look(key, now)
         match fact.event:
             case (
                 ClaimGranted(workload=workload, epoch=epoch)
@@ -211,7 +216,7 @@ class RegionBroker:
                 | GangStarted(workload=workload, epoch=epoch)
             ):
                 state.first_seen[workload, epoch] = now
-                self._look(state, (workload, epoch), now)
+                state.look((workload, epoch), now)
             case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
                 state.first_seen.pop((workload, epoch), None)
                 state.attempts_due.drop((workload, epoch))
@@ -222,18 +227,11 @@ class RegionBroker:
             case DomainLost(workers=workers):
                 self._look_at_all_on(state, workers, now)
 
-    def _look(self, state: BrokerState, key: AttemptKey, at: Instant) -> None:
-        """Make an attempt due: at once, or for independent tasks at their earliest timer."""
-        watch = state.watches.tasks.get(key)
-        due = at if watch is None else watch.next_at()
-        if due is not None:
-            state.attempts_due.put(key, due)
-
     def _look_at_all_on(self, state: BrokerState, workers: tuple[WorkerName, ...], now: Instant) -> None:
         worker_of, lost = state.image.capacity.worker_of, frozenset(workers)
         for workload, epoch, held in state.image.capacity.live():
             if any(worker_of[node] in lost for spread in held.claim.spreads for node in spread.nodes):
-                self._look(state, (workload, epoch), now)
+                state.look((workload, epoch), now)
         for workload, epochs in state.image.capacity.promises.items():
             for epoch in epochs:
                 state.attempts_due.put((workload, epoch), now)
@@ -252,17 +250,7 @@ class RegionBroker:
             there = {*(share.key for share in seen.tasks), *seen.unsaid}
             changed.extend(state.shares.miss(state.image, state.watches, worker, there, is_first=is_first))
         for share in changed:
-            self._share_changed(state, share, at)
-
-    def _share_changed(self, state: BrokerState, share: TasksState, at: Instant) -> None:
-        """Make the share's attempt due. For a share of no live attempt, `words_for_report` was the answer."""
-        key = share.key.attempt
-        watch = state.watches.tasks.get(key)
-        if watch is not None and share.task in watch.seen:
-            watch.look(share.task, at)
-            self._look(state, key, at)
-        elif watch is None and state.image.capacity.holding(*key) is not None:
-            state.attempts_due.put(key, at)
+            state.share_changed(share, at)
 
     # Requests of the queue.
 
@@ -443,6 +431,10 @@ class RegionBroker:
             events.append(note)
             if asks_agent:
                 events.append(Handed())
+        for key in state.lenders.due.passed(now, LENDERS_AT_ONCE):
+            said, lent = words_of(self.region, state.image, key, state.shares.of(key), state.counted, now)
+            events.append(said)
+            messages.extend(lent)
         health = self._health_words(state, now)
         health.look()
         events.extend(health.notes)

@@ -1,5 +1,6 @@
 """The broker's memory: the region's image, when agents and workers were heard, and the newest report of each share."""
 
+from components.region_broker.lending import Lenders
 from components.region_broker.node_health import Ill, NodeHealth
 from components.region_broker.task_timers import Watches
 from components.region_broker.worker_reports import ReportedShares
@@ -19,7 +20,17 @@ from core.nouns.limits import (
     STRANGERS_MAX,
 )
 
-SECTIONS = ("agents", "attempts", "capacity", "control", "maintenance", "preemption", "starts")
+SECTIONS = (
+    "agents",
+    "attempts",
+    "capacity",
+    "control",
+    "harvest",
+    "maintenance",
+    "pools",
+    "preemption",
+    "starts",
+)
 
 
 class AgentSeen(Note, frozen=True):
@@ -90,6 +101,7 @@ class BrokerState:
         self.first_seen: dict[AttemptKey, Instant] = {}
         """When this broker learned of each attempt's phase; the attempt's deadlines count from then."""
         self.watches = Watches()
+        self.lenders = Lenders()
         self.attempts_due: Agenda[AttemptKey] = Agenda()
         self.ask_at: Instant | None = at
         self.life = int(at)
@@ -131,6 +143,24 @@ class BrokerState:
             del strangers[oldest]
             if oldest not in known:
                 self._forget_worker(oldest)
+
+    def look(self, key: AttemptKey, at: Instant) -> None:
+        """Make an attempt due: at once, or for independent tasks at their earliest timer."""
+        watch = self.watches.tasks.get(key)
+        due = at if watch is None else watch.next_at()
+        if due is not None:
+            self.attempts_due.put(key, due)
+
+    def share_changed(self, share: TasksState, at: Instant) -> None:
+        """Make the share's attempt due. For a share of no live attempt, `words_for_report` was the answer."""
+        key = share.key.attempt
+        self.lenders.reported(self.image, key, at, lends=bool(share.lends))
+        watch = self.watches.tasks.get(key)
+        if watch is not None and share.task in watch.seen:
+            watch.look(share.task, at)
+            self.look(key, at)
+        elif watch is None and self.image.capacity.holding(*key) is not None:
+            self.attempts_due.put(key, at)
 
     def _forget_worker(self, worker: WorkerName) -> None:
         for share in self.shares.at(worker):

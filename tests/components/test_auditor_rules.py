@@ -17,9 +17,10 @@ import core.invariants
 from components.auditor.component import Auditor, AuditorState
 from core.component import Images
 from core.events.control import MaintenancePlanned, OperationsBegun, OperationsRequested
+from core.events.harvest import HarvestOffered
 from core.events.moves import MovePlanned
 from core.events.pipelines import PipelineSubmitted, SubmittedStage
-from core.events.pools import NodesPooled
+from core.events.pools import NodesPooled, PoolChanged
 from core.events.queue import (
     AttemptClosed,
     RegionAdded,
@@ -34,6 +35,7 @@ from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import NO_LOG, Event, Fact
 from core.images import empty_image
 from core.messages.base import Envelope, Woken
+from core.nouns.harvest import HarvestPart
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, PipelineId, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
@@ -60,6 +62,7 @@ from tests.builders import (
     opened,
     submitted,
 )
+from tests.components.support.harvest import ON, gpus
 from tests.components.support.shared_pool import pool_nodes
 
 Step = tuple[LogName, Event] | Callable[[AuditorState], None]
@@ -224,6 +227,20 @@ BROKEN: dict[str, tuple[int, str, tuple[Step, ...]]] = {
             (GLOBAL_LOG, submitted(2)),
             (GLOBAL_LOG, WorkloadAwarded(W2, 1, EU, 0, ())),
             (EU_LOG, granted(a_claim("w-2", placed={0: 8}, award_sequence=6))),
+        ),
+    ),
+    "check_harvest_fact": (
+        1,
+        "node 0: offered, and pool training is not harvested",
+        ((EU_LOG, HarvestOffered(1, (HarvestPart(((0, 0),), gpus(8), pool="training"),), seconds(30))),),
+    ),
+    "check_harvested": (
+        1,
+        "of it is harvested, and",
+        (
+            *GRANTED,
+            (EU_LOG, PoolChanged("training", ON)),
+            (EU_LOG, HarvestOffered(1, (HarvestPart(((0, 0),), gpus(8), pool="training"),), seconds(30))),
         ),
     ),
     "check_ledger": (1, "node 3: gpu held or ending is not what attempts hold there", (held_more,)),

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from components.worker import Worker
+from core.codec import encode
 from core.component import NOTHING, Decision
 from core.effects import (
     FindTasks,
@@ -41,10 +42,12 @@ from core.messages.workers import (
     WorkerReport,
 )
 from core.nouns.fleet import UNNUMBERED, Inventory
+from core.nouns.harvest import LentPart
 from core.nouns.ids import ShareKey, WorkerName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
 from core.nouns.operation import WHOLE
+from core.nouns.quantities import Amount
 from tests.builders import EU, a_job, a_spread, an_inventory, attempt
 from tests.components.support.machine import Machine
 from tests.matching import begun, said, said_once
@@ -247,6 +250,16 @@ def test_worker_echoes_the_brokers_life(start: Start) -> None:
     assert 6 == said_once(machine.hear(TasksChanged(ENDED)), WorkerReport).life
 
 
+def test_what_tasks_lend_is_reported(start: Start) -> None:
+    """As any change, and with each beat; it takes no byte while they lend nothing."""
+    machine = joined(start, RUNNING)
+    lending = replace(RUNNING, lends=(LentPart(0, Amount(1_000)),))
+    assert lending == reported(machine.hear(TasksChanged(lending)))
+    assert (lending,) == said_once(machine.wait(PRESENCE_INTERVAL), WorkerBeat).tasks
+    assert b"lends" in encode(lending)
+    assert b"lends" not in encode(RUNNING)
+
+
 # Commands.
 
 
@@ -262,12 +275,12 @@ def test_prepare(start: Start) -> None:
 
 
 def test_prepare_that_takes_its_time(start: Start) -> None:
-    """Said again meanwhile, it is not begun again; to stop what is being prepared waits until it is, and is no end."""
+    """Said again meanwhile, it is not begun again; the spool is told to stop it, in case that it waits, and so it is once it is prepared."""
     machine = joined(start)
     machine.hear(PREPARE)
     assert NOTHING == machine.hear(PREPARE)
     early = machine.hear(STOP)
-    assert ((KeepFence(10),), ()) == (early.effects, early.messages)
+    assert ((StopShare(ShareKey(*attempt()), 10, 30),), ()) == (early.effects, early.messages)
     machine.hear(TasksChanged(PREPARED))
     assert (StopShare(ShareKey(*attempt()), 10, 30),) == machine.hear(STOP).effects
 

@@ -106,6 +106,6 @@ def watch_spools(world: SimulatedWorld) -> Watch:
         if unit.spool is not None:
             unit.spool = WatchedSpool(unit.unit, world, watch)
             groups = world.plan.inventory(unit.unit.region, unit.unit.member).groups
-            gpus = {node: group.total.gpu_milli for group in groups for node in group.numbers()}
-            world.physics.watch(unit.unit.region, unit.spool, gpus)
+            totals = {node: group.total for group in groups for node in group.numbers()}
+            world.physics.watch(unit.unit.region, unit.spool, totals)
     return watch

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.function_server.assigning import Plan, assignment, beyond_size
+from components.function_server.assigning import Plan, assignment, leaving
 from components.function_server.state import ExecutorRow, FunctionRow, RunRow, ServerState
 from core.nouns.function import FunctionSpec
 from core.nouns.ids import TenantName
 from core.nouns.instant import Instant
 from core.nouns.quantities import NOTHING, Amount
 from tests.builders import START
-from tests.components.support.functions import ML, a_function
+from tests.components.support.functions import HELD, ML, a_function
 from tests.core.properties import PROPERTY
 
 GIB = 1 << 30
@@ -32,8 +32,9 @@ def functions() -> list[FunctionSpec]:
 def servers(draw: st.DrawFn) -> ServerState:
     """Draw a server with executors that run calls, start or idle, within its size, and runs that wait."""
     state = ServerState(START, ("r0",))
-    state.lent = draw(st.sampled_from([{}, {ML: Amount(0, 2_000, 2 * GIB)}]))
-    state.size = Amount(
+    place = state.place(HELD)
+    place.lent = draw(st.sampled_from([{}, {ML: Amount(0, 2_000, 2 * GIB)}]))
+    place.size = Amount(
         1_000 * draw(st.integers(0, 2)), 1_000 * draw(st.integers(2, 8)), GIB * draw(st.integers(2, 8))
     )
     specs = functions()
@@ -42,7 +43,7 @@ def servers(draw: st.DrawFn) -> ServerState:
     for spec, status in draw(
         st.lists(st.tuples(st.sampled_from(specs), st.sampled_from(["busy", "idle", "starts"])), max_size=8)
     ):
-        row = ExecutorRow(spec.id, spec.tenant, spec.need, spec.top)
+        row = ExecutorRow(spec.id, HELD, spec.tenant, spec.need, spec.top)
         if status != "starts":
             row.level = spec.top
         if status == "busy":
@@ -51,17 +52,18 @@ def servers(draw: st.DrawFn) -> ServerState:
         if excess(state, [*_held(state), (spec.tenant, row.held)]) == NOTHING:
             state.executor_count += 1
             state.executors[state.executor_count] = row
-            state.functions[spec.id].executors[state.executor_count] = None
+            state.line((spec.id, HELD)).executors[state.executor_count] = None
     for spec in draw(st.lists(st.sampled_from(specs), max_size=5)):
-        state.functions[spec.id].waiting.append(_ticket(state, spec))
-        state.waits[spec.id] = None
+        line = spec.id, HELD
+        state.line(line).waiting.append(_ticket(state, spec))
+        state.waits[line] = None
     return state
 
 
 def _ticket(state: ServerState, spec: FunctionSpec) -> int:
     state.ticket_count += 1
     key = (spec.tenant, "c1", state.ticket_count)
-    state.runs[state.ticket_count] = RunRow(key, spec.id, b"", False, [])
+    state.runs[state.ticket_count] = RunRow(key, spec.id, HELD, b"", False, [])
     return state.ticket_count
 
 
@@ -71,14 +73,14 @@ def _held(state: ServerState) -> list[tuple[TenantName, Amount]]:
 
 def excess(state: ServerState, held: list[tuple[TenantName, Amount]]) -> Amount:
     """What is held beyond the size: each tenant's own part is for that tenant alone."""
-    found = []
+    found, place = [], state.place(HELD)
     for resource in RESOURCES:
-        common = getattr(state.size, resource) - sum(getattr(one, resource) for one in state.lent.values())
+        common = getattr(place.size, resource) - sum(getattr(one, resource) for one in place.lent.values())
         beyond = sum(
             max(
                 0,
                 sum(getattr(need, resource) for owner, need in held if owner == tenant)
-                - getattr(state.lent.get(tenant, NOTHING), resource),
+                - getattr(place.lent.get(tenant, NOTHING), resource),
             )
             for tenant in (ML, VISION)
         )
@@ -95,7 +97,7 @@ def after_plan(state: ServerState, plan: Plan, kept: frozenset[int] = frozenset(
         elif number not in plan.ended or number in kept:
             held.append((one.tenant, one.held))
     held += [
-        (state.functions[one].spec.tenant, state.functions[one].spec.need) for one in plan.started.values()
+        (state.functions[one].spec.tenant, state.functions[one].spec.need) for one, _ in plan.started.values()
     ]
     return excess(state, held)
 
@@ -131,13 +133,15 @@ def test_no_run_waits_that_could_have_room(state: ServerState) -> None:
     left = {number: one for number, one in state.executors.items() if not one.is_idle or number in plan.given}
     held = [(one.tenant, one.need) for one in left.values()]
     held += [
-        (state.functions[one].spec.tenant, state.functions[one].spec.need) for one in plan.started.values()
+        (state.functions[one].spec.tenant, state.functions[one].spec.need) for one, _ in plan.started.values()
     ]
     given = {ticket for tickets in plan.given.values() for ticket in tickets}
     for row in state.functions.values():
-        waiting = [one for one in row.waiting if one not in given]
-        starting = sum(one == row.spec.id for one in plan.started.values())
-        starting += sum(not state.executors[number].is_ready for number in row.executors)
+        waiting = [one for one in row.waiting() if one not in given]
+        starting = sum(one == row.spec.id for one, _ in plan.started.values())
+        starting += sum(
+            not state.executors[number].is_ready for number in state.line((row.spec.id, HELD)).executors
+        )
         if len(waiting) > starting:
             assert excess(state, [*held, (row.spec.tenant, row.spec.need)]) != NOTHING
 
@@ -146,15 +150,16 @@ def test_no_run_waits_that_could_have_room(state: ServerState) -> None:
 @given(servers(), st.integers(0, 4), st.integers(0, 4))
 def test_smaller_server_ends_what_is_too_much(state: ServerState, cores: int, gib: int) -> None:
     """All that remain fit; executors that run calls end only if the idle ones are not enough."""
-    state.size, state.lent = Amount(0, 1_000 * cores, GIB * gib), {}
-    ended = beyond_size(state)
+    place = state.place(HELD)
+    place.size, place.lent = Amount(0, 1_000 * cores, GIB * gib), {}
+    ended = leaving(state, HELD, START).now
     left = {number: one for number, one in state.executors.items() if number not in ended}
     assert NOTHING == excess(state, [(one.tenant, one.held) for one in left.values()])
-    assert all(state.size.covers(one.need) for one in left.values())
-    possible = [one for one in state.executors.values() if state.size.covers(one.need)]
+    assert all(place.size.covers(one.need) for one in left.values())
+    possible = [one for one in state.executors.values() if place.size.covers(one.need)]
     if excess(state, [(one.tenant, one.held) for one in possible if not one.is_idle]) == NOTHING:
         assert all(
-            one.is_idle or not state.size.covers(one.need)
+            one.is_idle or not place.size.covers(one.need)
             for one in (state.executors[number] for number in ended)
         )
     if excess(state, [(one.tenant, one.held) for one in possible]) == NOTHING:

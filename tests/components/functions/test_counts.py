@@ -9,7 +9,7 @@ from components.function_router.component import FunctionRouter
 from core.events.functions import FunctionsCounted
 from core.fact import Fact
 from core.images.functions import HOUR, HOURS_KEPT, Functions
-from core.messages.executors import BookRead, ExecutorChanged
+from core.messages.executors import ExecutorChanged
 from core.messages.functions import CountFunctions, FunctionsRemembered
 from core.nouns.function import FunctionCount, WarmLevel
 from core.nouns.function_limits import FUNCTIONS_REMEMBERED_MAX
@@ -28,6 +28,7 @@ from tests.components.support.functions import (
     carry_runs,
     comes_up,
     ends,
+    sized,
     started,
 )
 from tests.matching import facts, said, said_once
@@ -80,7 +81,7 @@ def test_calls_are_cold_by_the_level_at_which_they_come(start: Any) -> None:
     """H-7: no executor, a process, weights in host memory; those behind a ready one are not cold."""
     router, server = a_told_router(start), a_server(start, cores=4)
     onto_gpu = a_function(need=Amount(1_000, 1_000, 1 << 30))
-    server.hear(BookRead(Amount(4_000, 4_000, 64 << 30)))
+    server.hear(sized(Amount(4_000, 4_000, 64 << 30)))
     carry_reports(server, router)
     for number, level in enumerate((WarmLevel.PROCESS, WarmLevel.HOST, WarmLevel.DEVICE), 1):
         call(router, calls(number), function=onto_gpu)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from components.function_server.component import FunctionServer
-from core.messages.executors import BookRead, ExecutorChanged
+from core.messages.executors import ExecutorChanged
 from core.messages.functions import AskCalls, CallsAnswered, CallsKnown, CallsRefused, RouterHere, RunCalls
 from core.nouns.function import CallOutcome, WarmLevel
 from core.nouns.instant import SECOND, Nanoseconds, after, seconds
@@ -24,6 +24,7 @@ from tests.components.support.functions import (
     ends,
     given,
     reports,
+    sized,
     started,
     stopped,
 )
@@ -157,7 +158,7 @@ def restarted_server(start: Any, router: Any, server: Any) -> Any:
     """The next life of a server, of which the router hears."""
     again = start(FunctionServer(EU, "w0", ROUTERS), at=after(server.now, Nanoseconds(1)))
     again.wake()
-    again.hear(BookRead(Amount(0, 2_000, 64 << 30)))
+    again.hear(sized(Amount(0, 2_000, 64 << 30)))
     carry_reports(again, router)
     return again
 
@@ -170,7 +171,7 @@ def test_calls_of_a_dead_server_run_again(start: Any) -> None:
     carry_runs(router, server)
     again = start(FunctionServer(EU, "w0", ROUTERS), at=after(server.now, Nanoseconds(1)))
     again.wake()
-    again.hear(BookRead(Amount(0, 2_000, 64 << 30)))
+    again.hear(sized(Amount(0, 2_000, 64 << 30)))
     router.now = again.now
     decisions = [router.hear(report) for report in reports(again)]
     assert {2: "lost"} == answers(decisions[0])
@@ -195,8 +196,8 @@ def test_silent_server_gets_nothing_and_then_is_gone(start: Any) -> None:
         router.wait(Nanoseconds(SECOND))
         other.now = router.now
         carry_reports(other, router)
-    assert "w0" not in router.state.servers
-    assert ["w1"] == [router.state.call((ML, "c1", 1)).server]
+    assert "w0/0" not in router.state.servers
+    assert ["w1/0"] == [router.state.call((ML, "c1", 1)).server]
 
 
 def test_call_to_be_begun_once_is_for_one_life_of_a_router(start: Any) -> None:
@@ -224,7 +225,7 @@ def test_once_is_not_run_again_by_a_server_that_forgot_it(start: Any) -> None:
     ends(server, 1, 1)
     carry_reports(server, router)
     server.now = after(server.now, seconds(61))
-    server.hear(BookRead(Amount(0, 2_000, 64 << 30)))
+    server.hear(sized(Amount(0, 2_000, 64 << 30)))
     call(router, calls(2))
     carry_runs(router, server)
     server.wake()
@@ -313,11 +314,11 @@ def test_smaller_server_ends_executors(start: Any) -> None:
     comes_up(server, *started(server.wake()))
     server.wake()
     ends(server, 1, 1)
-    server.hear(BookRead(Amount(0, 1_000, 2 << 30)))
+    server.hear(sized(Amount(0, 1_000, 2 << 30)))
     assert [] == stopped(server.wake()), "one call runs, on one core"
-    server.hear(BookRead(Amount(0, 1_000, 1 << 30)))
+    server.hear(sized(Amount(0, 1_000, 1 << 30)))
     assert [1] == stopped(server.wake())
-    server.hear(BookRead(Amount()))
+    server.hear(sized(Amount()))
     assert [2] == stopped(server.wake())
     assert {} == answers(server.hear(ExecutorChanged(2, WarmLevel.COLD, is_gone=True)))
     assert {} == answers(server.wake())

@@ -7,6 +7,7 @@ import pytest
 from core.messages.executors import BookRead, ExecutorChanged
 from core.messages.functions import CallsAnswered, RunCalls, ServerReport
 from core.nouns.function import WarmLevel
+from core.nouns.ids import TenantName
 from core.nouns.quantities import NOTHING, Amount
 from tests.components.support.functions import (
     ML,
@@ -20,6 +21,7 @@ from tests.components.support.functions import (
     comes_up,
     ends,
     given,
+    sized,
     started,
     stopped,
 )
@@ -31,9 +33,9 @@ EIGHT = Amount(0, 8_000, 64 << 30)
 @pytest.mark.parametrize(
     "book",
     [
-        BookRead(NOTHING),
-        BookRead(Amount(0, 500, 64 << 30)),
-        BookRead(EIGHT, (("other", EIGHT),)),  # type: ignore[arg-type]  # a name of a tenant
+        sized(NOTHING),
+        sized(Amount(0, 500, 64 << 30)),
+        sized(EIGHT, ((TenantName("other"), EIGHT),)),
     ],
 )
 def test_run_that_waits_goes_to_another_server(start: Any, book: BookRead) -> None:

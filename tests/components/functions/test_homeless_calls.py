@@ -3,7 +3,6 @@
 from typing import Any
 
 from core.calls.caller import Caller
-from core.messages.executors import BookRead
 from core.messages.functions import CallFunction, CallsAnswered, CallsRefused, RouterHere, RoutersWanted
 from core.nouns.function import CallAnswer, CallOutcome
 from core.nouns.function_limits import NO_SERVER_SPAN
@@ -21,6 +20,7 @@ from tests.components.support.functions import (
     call,
     calls,
     carry_reports,
+    sized,
 )
 from tests.matching import said, said_once
 
@@ -37,6 +37,7 @@ def test_call_beyond_all_servers_is_refused(start: Any) -> None:
     refused = said_once(call(router, calls(1), function=a_function(need=CORE.times(3))), CallsRefused)
     assert ("no_function_server", (1,)) == (refused.reason, refused.numbers)
     assert refused.again_in > 0
+    assert not refused.gives_back
     assert [] == said(call(router, calls(2)), CallsRefused)
 
 
@@ -49,10 +50,10 @@ def test_waiting_calls_go_back_when_capacity_goes(start: Any) -> None:
     carry_reports(server, router)
     call(router, calls(1, 2))
     router.wake()
-    server.hear(BookRead(NOTHING))
+    server.hear(sized(NOTHING))
     carry_reports(server, router)
     refused = said(router.wait(seconds(1)), CallsRefused)
-    assert [(2,)] == [one.numbers for one in refused]
+    assert [((2,), True)] == [(one.numbers, one.gives_back) for one in refused]
     assert router.state.call((ML, "c1", 2)) is None
     assert router.state.call((ML, "c1", 1)) is not None
 
@@ -74,11 +75,21 @@ class Plane:
         self.now = after(self.now, span)
         return [one for one in self.caller.take(self.now) if isinstance(one, CallFunction)]
 
-    def refuse(self, said_calls: CallFunction) -> None:
-        """No server of the region could run them."""
+    def refuse(self, said_calls: CallFunction, *, gives_back: bool = False) -> None:
+        """No server of the region could run them, from the beginning or any more."""
         numbers = tuple(one.number for one in said_calls.calls)
-        reason, word = Reason.NO_FUNCTION_SERVER, said_calls.word
-        refused = CallsRefused(ML, "c1", said_calls.region, "r0", numbers, word, reason, again_in=seconds(2))
+        reason, word, again = Reason.NO_FUNCTION_SERVER, said_calls.word, seconds(2)
+        refused = CallsRefused(
+            ML,
+            "c1",
+            said_calls.region,
+            "r0",
+            numbers,
+            word,
+            reason,
+            again_in=again,
+            gives_back=gives_back,
+        )
         self.caller.hear(refused, self.now)
 
 
@@ -109,6 +120,23 @@ def test_caller_gives_up_aloud() -> None:
     (answer,) = plane.caller.ended()
     assert CallOutcome.REFUSED is answer.outcome
     assert "mizzen functions serve" in answer.problem
+
+
+def test_caller_waits_on_while_capacity_comes_and_goes() -> None:
+    """It is recalled every few seconds, and a call takes a minute: there was capacity all the same."""
+    plane = Plane()
+    plane.here(EU)
+    plane.caller.add(a_function(), b"", plane.now)
+    for _ in range(NO_SERVER_SPAN // SECOND):
+        for said_calls in plane.say(seconds(2)):
+            plane.refuse(said_calls, gives_back=True)
+        plane.here(EU)
+    assert [] == plane.caller.ended()
+    for _ in range(NO_SERVER_SPAN // SECOND):
+        for said_calls in plane.say(seconds(2)):
+            plane.refuse(said_calls)
+        plane.here(EU)
+    assert [CallOutcome.REFUSED] == [one.outcome for one in plane.caller.ended()]
 
 
 def test_caller_waits_on_for_a_function_that_ran() -> None:

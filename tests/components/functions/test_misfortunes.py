@@ -3,7 +3,7 @@
 from typing import Any
 
 from components.function_server.component import FunctionServer
-from core.messages.executors import BookRead, CallsEnded, EndedCall
+from core.messages.executors import CallsEnded, EndedCall
 from core.messages.functions import RunCalls, ServerReport
 from core.nouns.function import CallAnswer, CallOutcome
 from core.nouns.function_limits import CALL_TRIES_MAX
@@ -23,6 +23,7 @@ from tests.components.support.functions import (
     comes_up,
     given,
     reports,
+    sized,
     started,
 )
 from tests.matching import said
@@ -34,7 +35,7 @@ def next_life(start: Any, server: Any) -> Any:
     """The same server, started again."""
     again = start(FunctionServer(EU, "w0", ROUTERS), at=after(server.now, Nanoseconds(1)))
     again.wake()
-    again.hear(BookRead(ROOM))
+    again.hear(sized(ROOM))
     return again
 
 

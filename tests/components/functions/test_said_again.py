@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from core.messages.executors import BookRead
 from core.messages.functions import CallFunction, CallsRefused
 from core.nouns.function_limits import CALLER_SILENCE_MAX, CALLS_AT_ONCE_MAX, CALLS_TAKEN_MAX
 from core.nouns.instant import Nanoseconds, seconds
@@ -19,6 +18,7 @@ from tests.components.support.functions import (
     call,
     calls,
     carry_reports,
+    sized,
 )
 from tests.matching import said, said_once
 
@@ -33,7 +33,7 @@ def test_word_that_comes_after_a_later_one_is_ignored(start: Any) -> None:
     word = CallFunction(EU, "r0", router.state.life, ML, "c1", 7, 1, a_function(), calls(1, 2, once=True))
     router.hear(word, tenant=ML)
     router.wake()
-    server.hear(BookRead(NOTHING))
+    server.hear(sized(NOTHING))
     carry_reports(server, router)
     refused = said_once(router.wait(seconds(1)), CallsRefused)
     assert ((2,), 7) == (refused.numbers, refused.word)

@@ -7,7 +7,7 @@ import pytest
 from core.calls.lives import life_of
 from core.effects import ForgetCode, KeepCode
 from core.messages.base import Message
-from core.messages.executors import BookRead, CallsEnded, CodeKept, EndedCall, ExecutorChanged
+from core.messages.executors import CallsEnded, CodeKept, EndedCall, ExecutorChanged
 from core.messages.functions import AskCalls, CallsAnswered, CodeSent, CodeWanted, Run, RunCalls
 from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionSpec, WarmLevel
 from core.nouns.function_limits import (
@@ -22,6 +22,7 @@ from core.nouns.instant import SECOND, Nanoseconds, after, seconds
 from core.nouns.quantities import NOTHING
 from tests.builders import EU, START
 from tests.components.support.functions import (
+    HELD,
     ML,
     a_function,
     a_server,
@@ -30,6 +31,7 @@ from tests.components.support.functions import (
     comes_up,
     ends,
     given,
+    sized,
     started,
     stopped,
 )
@@ -75,7 +77,7 @@ def test_calls_behind_the_one_that_runs_are_not_lost(start: Any, is_told: bool) 
     warm(server)
     server.hear(words(server, *calls(2, 3, 4, once=True)))
     assert {1: [2, 3, 4]} == given(server.wake())
-    server.hear(BookRead(NOTHING))
+    server.hear(sized(NOTHING))
     decision = server.wake()
     assert ([1], {}) == (stopped(decision), answers(decision))
     assert {2: "done"} == answers(ends(server, 1, 2)), "just before its end"
@@ -88,7 +90,7 @@ def test_calls_behind_the_one_that_runs_are_not_lost(start: Any, is_told: bool) 
     assert {3: "lost"} == answers(told)
     server.wake()
     assert {} == server.state.runs
-    ended = {one.number: one.outcome for one in server.state.links["r0"].ended.values()}
+    ended = {one.number: one.outcome for one in server.state.place(HELD).links["r0"].ended.values()}
     assert (CallOutcome.LOST, CallOutcome.REFUSED) == (ended[3], ended[4])
 
 
@@ -185,7 +187,7 @@ def test_life_whose_clock_has_stepped_back_is_heard_later(start: Any) -> None:
     assert () == server.hear(words(server, *calls(2), life=LIFE)).events
     server.wait(Nanoseconds(1))
     server.hear(words(server, *calls(2), life=LIFE))
-    assert (LIFE, 2) == (server.state.links["r0"].life, len(server.state.runs))
+    assert (LIFE, 2) == (server.state.place(HELD).links["r0"].life, len(server.state.runs))
 
 
 # Functions.
@@ -251,6 +253,6 @@ def test_function_that_is_called_or_waits_is_not_forgotten(start: Any) -> None:
     for number in range(3, 15):
         server.wait(seconds(60))
         server.hear(words(server, *calls(number), function=a_function("often")))
-        server.hear(BookRead(NOTHING))
+        server.hear(sized(NOTHING))
         server.wake()
     assert {a_function("slow").id, a_function("often").id} == {*server.state.functions}

@@ -10,6 +10,7 @@ from core.nouns.function_limits import SERVER_REPORT
 from core.nouns.instant import SECOND, Nanoseconds, after
 from tests.builders import EU
 from tests.components.support.functions import (
+    HELD,
     ML,
     a_function,
     a_router,
@@ -76,8 +77,8 @@ def test_ends_behind_a_run_that_stays_open_are_forgotten(start: Any) -> None:
         for report in said(all_of((before, given, server.wake())), ServerReport):
             router.hear(report)
     assert [1] == list(server.state.runs)
-    assert 1 == router.state.servers["w0"].floor
-    assert {} == server.state.links["r0"].ended
+    assert 1 == router.state.servers["w0/0"].floor
+    assert {} == server.state.place(HELD).links["r0"].ended
     assert [] == said(router.wait(SERVER_REPORT), RunCalls), "the server knows that they were heard"
 
 
@@ -152,7 +153,7 @@ def test_floor_forgets_ends_below(server: Any, floor: int) -> None:
 def test_floor_is_no_work_for_ends_above(server: Any) -> None:
     """Many words come while one run stays open: each looks at the runs that it passes alone."""
     server.hear(words(server, *range(4, 2_000), floor=2))
-    link = server.state.links["r0"]
+    link = server.state.place(HELD).links["r0"]
     link.ended = Counted(link.ended)
     server.hear(words(server, floor=3))
     assert 0 == link.ended.walks

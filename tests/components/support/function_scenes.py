@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from core.messages.executors import BookRead, CodeKept, ExecutorChanged
+from core.messages.executors import CodeKept, ExecutorChanged
 from core.messages.functions import (
     AskCalls,
     CodeSent,
@@ -14,6 +14,7 @@ from core.messages.functions import (
     ServerReport,
     ShowFunctions,
 )
+from core.messages.harvest import HarvestOdds, NodeSize, SizeServer
 from core.nouns.function import CallOutcome, EndedRun, Executors, FunctionEstimate, FunctionSpec, WarmLevel
 from core.nouns.function_limits import CALLER_SILENCE_MAX, CODE_SPAN, KEEP_ALIVE_MAX, SERVER_GONE
 from core.nouns.instant import SECOND, Nanoseconds, seconds
@@ -28,6 +29,7 @@ from tests.components.support.functions import (
     calls,
     comes_up,
     ends,
+    sized,
     started,
 )
 from tests.components.support.machine import Machine
@@ -38,7 +40,7 @@ TWO_CORES = Amount(0, 2_000, 64 << 30)
 
 
 def of_the_function_server(start: Start) -> Machine[Any]:
-    """Calls that run, an executor that is ended when idle, code that comes, and code that never does."""
+    """Calls that run, an executor that is ended when idle, harvested capacity, code that comes, and code that never does."""
     server = a_server(start)
     server.hear(_runs(server, a_function(), 1))
     comes_up(server, *started(server.wake()))
@@ -57,7 +59,8 @@ def of_the_function_server(start: Start) -> Machine[Any]:
     server.wait(CODE_SPAN)
     server.wait(KEEP_ALIVE_MAX)
     server.hear(ExecutorChanged(1, WarmLevel.COLD, is_gone=True))
-    server.hear(BookRead(NOTHING))
+    server.hear(SizeServer(EU, "w0", 1, (NodeSize(0, TWO_CORES, TWO_CORES, seconds(30)),)))
+    server.hear(sized(NOTHING))
     server.wake()
     return server
 
@@ -68,7 +71,7 @@ def _runs(server: Machine[Any], function: FunctionSpec, number: int) -> RunCalls
 
 
 def of_the_function_router(start: Start) -> Machine[Any]:
-    """Calls that are sent, that end, are said again, lost, late and given back; a caller, a server and functions that are gone."""
+    """Calls that are sent, that end, are said again, lost, late and given back; a caller, the odds of harvested capacity, a server and functions that are gone."""
     router = a_router(start)
     report = _reports(router)
     report()
@@ -85,6 +88,7 @@ def of_the_function_router(start: Start) -> Machine[Any]:
     call(router, calls(3, 4, within=SECOND), function=a_function("other"), caller="c2")
     router.wait(seconds(1.5))
     router.hear(ShowFunctions(EU, "r0"))
+    router.hear(HarvestOdds(EU, "r0", 100_000, seconds(30), ()))
     router.hear(RoutersWanted(ML), tenant=ML)
     report(life="server-2", size=Amount(0, 1_000, 64 << 30))
     call(router, calls(5), caller="c3")

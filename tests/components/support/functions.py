@@ -7,12 +7,12 @@ from components.function_router.component import FunctionRouter
 from components.function_server.component import FunctionServer
 from core.component import Decision
 from core.effects import EndExecutor, GiveCalls, StartExecutor
-from core.messages.executors import BookRead, CallsEnded, EndedCall, ExecutorChanged
+from core.messages.executors import BookRead, CallsEnded, EndedCall, ExecutorChanged, PlaceRead
 from core.messages.functions import CallFunction, CallsAnswered, RunCalls, ServerReport
-from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionCode, FunctionSpec
+from core.nouns.function import Call, CallAnswer, CallOutcome, FunctionCode, FunctionSpec, Place
 from core.nouns.ids import TenantName
 from core.nouns.instant import MILLISECOND, Nanoseconds
-from core.nouns.quantities import Amount
+from core.nouns.quantities import NOTHING, Amount
 from core.nouns.workload import NEVER
 from tests.builders import EU
 from tests.components.support.machine import Machine
@@ -21,8 +21,15 @@ from tests.matching import said
 ML = TenantName("ml")
 CORE = Amount(0, 1_000, 1 << 30)
 ROUTERS = ("r0",)
+HELD = Place()
+"""The one place of a server, unless others are named."""
 WORDS = itertools.count(1)
 """Of all callers: each word is newer than all before."""
+
+
+def sized(size: Amount, lent: tuple[tuple[TenantName, Amount], ...] = (), place: Place = HELD) -> BookRead:
+    """What a machine tells that holds so much for functions on one place."""
+    return BookRead((PlaceRead(place, size, lent),) if size != NOTHING else ())
 
 
 def a_function(
@@ -42,7 +49,7 @@ def a_server(start: Any, name: str = "w0", cores: int = 2, *, gib: int = 64) -> 
     """A server of so many cores that has read its book."""
     machine: Machine[Any] = start(FunctionServer(EU, name, ROUTERS))
     machine.wake()
-    machine.hear(BookRead(Amount(0, 1_000 * cores, gib << 30)))
+    machine.hear(sized(Amount(0, 1_000 * cores, gib << 30)))
     return machine
 
 

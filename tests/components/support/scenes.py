@@ -11,6 +11,7 @@ from components import (
     DataService,
     FunctionRouter,
     FunctionServer,
+    Harvester,
     JobQueue,
     PlacementStore,
     Planner,
@@ -22,6 +23,7 @@ from components.job_queue.retention import sweep_due
 from components.job_queue.state.auctions import SLOW_FACTOR
 from components.planner.concerns.shares import ALL_SHARES
 from core.events.agents import AgentsSet
+from core.events.pools import PoolChanged
 from core.events.queue import AttemptClosed, CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.events.sharing import SharesSet
@@ -97,6 +99,7 @@ from core.messages.workers import (
 )
 from core.nouns.agents import AgentSettings, Turn
 from core.nouns.dispatch import DispatchSettings
+from core.nouns.harvest import LENDS, LentPart
 from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
@@ -119,6 +122,8 @@ from core.nouns.limits import (
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.pipeline import DAY, DailyWindow
+from core.nouns.pool import PoolSettings
+from core.nouns.quantities import Amount
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.sharing import PoolShares, SharingSettings
@@ -154,7 +159,7 @@ from tests.components.allocation_agent.test_bids_and_claims import (
     place,
 )
 from tests.components.support import by_rows as alone
-from tests.components.support import data, function_scenes, pipelines
+from tests.components.support import data, function_scenes, harvest_scenes, pipelines
 from tests.components.support import job_queue as queueing
 from tests.components.support import node_health as watching
 from tests.components.support import placement_store as storing
@@ -341,6 +346,7 @@ def of_the_store(start: Start) -> Machine[Any]:
     a_start_is_reserved(machine)
     nodes_are_worked_on(machine)
     a_service_is_touched(machine)
+    harvest_scenes.capacity_is_harvested(machine)
     return machine
 
 
@@ -371,6 +377,9 @@ def of_the_broker(start: Start) -> Machine[Any]:
     for one in (brokering.PREPARED, brokering.RUNNING):
         broker.both(one)
     machine.fact(EU_LOG, GangStarted(*attempt()))
+    machine.fact(EU_LOG, PoolChanged("training", PoolSettings(harvest=LENDS)))
+    broker.report(brokering.W0, replace(brokering.RUNNING, lends=(LentPart(1, Amount(1_000)),)))
+    machine.wake()
     machine.hear(StopAttempt(EU, *attempt(), EndCause.CANCELLED))
     machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED))
     broker.both(brokering.ENDED)
@@ -528,6 +537,7 @@ SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
     DataService: data.of_the_data_service,
     FunctionServer: function_scenes.of_the_function_server,
     FunctionRouter: function_scenes.of_the_function_router,
+    Harvester: harvest_scenes.of_the_harvester,
     Planner: of_the_planner,
     Auditor: of_the_auditor,
 }
