@@ -6,6 +6,7 @@ alone. The highest sequence obeyed lives here too: it is the fence that a new wo
 """
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import structlog
 from msgspec import Struct
@@ -33,14 +34,16 @@ from core.messages.workers import (
     TasksPhase,
     TasksState,
 )
+from core.nouns.harvest import LentPart
 from core.nouns.ids import ShareKey
-from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after
+from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, earliest
 from core.nouns.limits import CHECKPOINT_EVERY_MIN, GRACE
 from core.nouns.sharing import MICRO_STEPS, WHOLE
 from core.nouns.workload import Emulation, JobSpec
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
-from runtime.pairs import Pairs
+from runtime.emulated.lending import EmulatedLending, Lender, Lends
+from runtime.emulated.pairs import Pairs
 from runtime.wake import Wake
 
 logger = structlog.get_logger()
@@ -93,6 +96,36 @@ class Share(Struct):
         return any(job.serves for job in self.command.jobs)
 
 
+class Clearing(Protocol):
+    """Has executors of functions leave before tasks are prepared (runtime/tasks/tasks_first.py)."""
+
+    def admit(self, command: PrepareTasks) -> bool:
+        """Return whether a share can be prepared now; else `passed` tells when."""
+
+    def passed(self) -> list[PrepareTasks]:
+        """Return the shares that waited and can be prepared now."""
+
+    def due(self, now: Instant) -> Instant | None:
+        """Return when to look again."""
+
+    def have(self, command: PrepareTasks) -> None:
+        """A share is prepared, or about to be."""
+
+    def give_back(self, key: ShareKey) -> None:
+        """A share has ended, or was never there."""
+
+    def cancel(self, key: ShareKey) -> bool:
+        """Let a share wait no longer. Return whether it did."""
+
+    def forget(self) -> None:
+        """No share waits."""
+
+
+def cancelled(key: ShareKey) -> TasksState:
+    """Return the state of a share that was stopped before it was prepared."""
+    return TasksState(*key.attempt, TasksPhase.ENDED, exit_code=EXIT_STOPPED, task=key.task, run=key.run)
+
+
 class EmulatedSpool:
     """Emulated tasks on one worker's nodes. Outlives the worker."""
 
@@ -114,8 +147,14 @@ class EmulatedSpool:
         """Told of every share as it starts to run: a watcher's, not the worker's."""
         self.on_isolation: Callable[[ShareKey, Nanoseconds, Instant], None] | None = None
         """Told of every strict share that is to end because its region is not heard, with its grace."""
+        self.clearing: Clearing | None = None
+        """None: no executors run on these nodes, or somebody else has seen to it that they have left."""
         self.on_serving: Callable[[], None] | None = None
         """Told whenever what tasks hold for functions may have changed."""
+        self.lending: EmulatedLending | None = None
+        """None: nothing is lent, for no functions run on these nodes."""
+        self.on_lent: Callable[[Share], None] | None = None
+        """Told whenever a share lends another amount."""
 
     @property
     def ill(self) -> tuple[tuple[int, str], ...]:
@@ -179,10 +218,18 @@ class EmulatedSpool:
         self.sequence = max(self.sequence, sequence)
 
     def _prepare(self, command: PrepareTasks) -> None:
+        if command.key in self.shares:
+            self._tell(self.shares[command.key])
+        elif self.clearing is None or self.clearing.admit(command):
+            self._prepare_now(command)
+        else:
+            self._wake.ring()
+
+    def _prepare_now(self, command: PrepareTasks) -> None:
         key = command.key
-        if key not in self.shares:
-            state = TasksState(key.workload, key.epoch, TasksPhase.PREPARED, task=key.task, run=key.run)
-            self.put(Share(state, command))
+        if self.clearing is not None:
+            self.clearing.have(command)
+        self.put(Share(TasksState(*key.attempt, TasksPhase.PREPARED, task=key.task, run=key.run), command))
         self._tell(self.shares[key])
 
     def put(self, share: Share) -> None:
@@ -207,7 +254,9 @@ class EmulatedSpool:
     def _forget(self, key: ShareKey, now: Instant) -> None:
         share = self.shares.pop(key, None)
         self._due.drop(key)
+        self._stop_lending(key)
         if share is not None:
+            self._give_back(key)
             mates = self._pairs.mates(share.command)
             self._pairs.drop(share.command)
             self._pace_all(mates, now)
@@ -222,6 +271,8 @@ class EmulatedSpool:
         share.ends_at = after(now, share.span)
         share.saves_at = self._next_save(share, after(now, self._set_up_of(share)))
         self._schedule(key, share)
+        if self.lending is not None:
+            self.lending.begin(share.command, now)
         self._change(share, TasksPhase.RUNNING)
         self._pace_all([key, *self._pairs.mates(share.command)], now)
         if self.on_start is not None:
@@ -250,6 +301,8 @@ class EmulatedSpool:
     def _stop(self, key: ShareKey, grace: Nanoseconds, now: Instant, exit_code: int = EXIT_STOPPED) -> None:
         """SIGTERM: it writes a checkpoint and leaves, if its grace is long enough; SIGKILL otherwise."""
         share = self.shares.get(key)
+        if share is None and self.clearing is not None and self.clearing.cancel(key) and self._done:
+            self._done(TasksChanged(cancelled(key)))
         if share is None or share.state.phase in (TasksPhase.STOPPING, TasksPhase.ENDED):
             return
         if share.state.phase == TasksPhase.PREPARED:
@@ -266,6 +319,7 @@ class EmulatedSpool:
         share.exit_code, share.failed_nodes = exit_code, ()
         share.ends_at = after(now, min(stop_span, grace))
         self._schedule(key, share)
+        self._stop_lending(key)
         self._change(share, TasksPhase.STOPPING)
 
     # Time: one coroutine.
@@ -280,7 +334,18 @@ class EmulatedSpool:
         while (due := self._due.due()) is not None and due <= now:
             for key in self._due.passed(due):
                 self._pass(key, self.shares[key], due, now)
-        return due
+        if self.lending is not None:
+            self.lending.catch_up(now)
+            due = earliest(due, self.lending.due())
+        if self.clearing is None:
+            return due
+        for command in self.clearing.passed():
+            self._prepare_now(command)
+        return earliest(due, self.clearing.due(now))
+
+    def look_again(self) -> None:
+        """Executors have left: let shares go on that wait for that."""
+        self._wake.ring()
 
     def close(self) -> None:
         """Let go of its timer."""
@@ -315,12 +380,46 @@ class EmulatedSpool:
         self, key: ShareKey, share: Share, exit_code: int, now: Instant, failed_nodes: tuple[int, ...] = ()
     ) -> None:
         self._due.drop(key)
+        self._stop_lending(key)
         share.ends_at = share.saves_at = None
         share.state = replace(
-            share.state, phase=TasksPhase.ENDED, exit_code=exit_code, failed_nodes=failed_nodes
+            share.state, phase=TasksPhase.ENDED, exit_code=exit_code, failed_nodes=failed_nodes, lends=()
         )
+        self._give_back(key)
         self._tell(share)
         self._pace_all(self._pairs.mates(share.command), now)
+
+    def _give_back(self, key: ShareKey) -> None:
+        if self.clearing is not None:
+            self.clearing.give_back(key)
+
+    # Lending.
+
+    def lend_by(self, lender: Lender) -> None:
+        """Let tasks lend, from now on, what their cycles say; those that run lend what they do by the book."""
+        self.lending = EmulatedLending(lender, self._lends_of, self._lent)
+        for share in self.shares.values():
+            lends: tuple[LentPart, ...] = ()
+            if share.state.phase == TasksPhase.RUNNING:
+                lends = self.lending.begin(share.command, self._clock.now())
+            share.state = replace(share.state, lends=lends)
+        self._wake.ring()
+
+    def _lends_of(self, key: ShareKey) -> Lends:
+        share = self.shares[key]
+        works_at = after(share.started_at, self._set_up_of(share))
+        return Lends(share.command, share.state.lends, works_at, not self._pairs.mates(share.command))
+
+    def _lent(self, key: ShareKey, lends: tuple[LentPart, ...]) -> None:
+        share = self.shares[key]
+        share.state = replace(share.state, lends=lends)
+        self._tell(share)
+        if self.on_lent is not None:
+            self.on_lent(share)
+
+    def _stop_lending(self, key: ShareKey) -> None:
+        if self.lending is not None:
+            self.lending.end(key)
 
     # Partners.
 

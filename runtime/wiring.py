@@ -16,6 +16,7 @@ from components import (
     DataService,
     FunctionRouter,
     FunctionServer,
+    Harvester,
     JobQueue,
     PlacementStore,
     Planner,
@@ -172,6 +173,7 @@ ROLES: dict[str, Build | None] = {
         plan.functions(unit.region).router_names(),
         plan.functions(unit.region).policy,
     ),
+    "harvester": lambda plan, unit: Harvester(unit.region, plan.functions(unit.region).router_names()),
     "planner": lambda plan, _: Planner(plan.region_names()),
     "auditor": lambda plan, _: Auditor(plan.region_names(), tuple(unit.name for unit in units_of(plan))),
     "reader": None,
@@ -195,6 +197,7 @@ def units_of(plan: Plan) -> list[Unit]:
         if region.functions is not None:
             units.extend(Unit("function_server", name, inventory.worker) for inventory in region.inventories)
             units.extend(Unit("function_router", name, one) for one in region.functions.router_names())
+            units.append(Unit("harvester", name))
     if plan.has_planner:
         units.append(Unit("planner"))
     units.append(Unit("auditor"))

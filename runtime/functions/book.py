@@ -1,116 +1,33 @@
-"""The device book of a machine: a directory beside the worker's spool in which its tasks and its function server tell who uses what.
+"""The device book as the function server beside a worker uses it; runtime/tasks/book.py has the files, and how no device is used twice."""
 
-    holdings/SHARE.json    the part of the machine that one task of a service holds for functions, written by the task (hold.py)
-    emulated.json          the same of all emulated tasks that live, written by the worker
-    executors.json         the parts that executors use, written by the function server
-
-A holding counts as long as its task's process lives, and a use as long as its executor's does, or the warm parent's, which ends what the
-executor leaves: neither needs to be taken out by a process that was killed. Files are replaced whole.
-
-No device is used twice, because both sides write before they read. A task that is told to stop writes that its holding ends, and then
-reads the uses; a function server writes the use of an executor, and then reads the holdings, before the executor may begin. In
-whichever order the two come, one of them sees the other.
-"""
-
-from collections.abc import Callable, Iterable
+import asyncio
+import os
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
-import msgspec
 import structlog
-from msgspec import Struct
+from msgspec.structs import replace
 
+from core.messages.harvest import NodeSize
 from core.nouns.function import Holding
-from core.nouns.instant import MILLISECOND, Nanoseconds, after
+from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from core.nouns.quantities import NOTHING
-from core.routing.room import Room
 from runtime.clock import Clock
-from runtime.functions.devices import ExecutorUse, read
-from runtime.tasks.layout import EMULATED
-from runtime.tasks.processes import Identity, identity_of
+from runtime.functions import harvested
+from runtime.functions.devices import at, room_of
+from runtime.tasks.book import BookFiles, ExecutorUse, Harvested, HarvestNode
 
 logger = structlog.get_logger()
 
-Some = TypeVar("Some")
 LOOK = Nanoseconds(100 * MILLISECOND)
-"""Between two looks of a function server at the holdings."""
-
-
-class HeldBy(Struct, frozen=True):
-    """A holding, and the process of its task."""
-
-    holding: Holding
-    process: Identity
-
-
-class UsedBy(Struct, frozen=True):
-    """A use, the process of its executor, and that of the executor's parent."""
-
-    use: ExecutorUse
-    process: Identity
-    parent: Identity
-
-    def living(self) -> tuple[int, ...]:
-        """Return which of the two live."""
-        return tuple(one.pid for one in (self.process, self.parent) if one.is_alive())
-
-
-class BookFiles:
-    """The files of one device book."""
-
-    def __init__(self, directory: Path) -> None:
-        self._holdings = directory / "holdings"
-        self._emulated = directory / EMULATED
-        self._executors = directory / "executors.json"
-
-    def hold(self, holding: Holding, pid: int) -> None:
-        """Write down what the task of this process holds. Raises OSError."""
-        self._holdings.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(self._holdings / f"{holding.share}.json", HeldBy(holding, identity_of(pid)))
-
-    def release(self, share: str) -> None:
-        """Take out a holding. Raises OSError."""
-        (self._holdings / f"{share}.json").unlink(missing_ok=True)
-
-    def holdings(self) -> tuple[Holding, ...]:
-        """Return the holdings of living tasks, by share, those of emulated tasks first."""
-        found = list(_read(self._emulated, tuple[Holding, ...]) or ())
-        for path in sorted(self._holdings.glob("*.json")):
-            held = _read(path, HeldBy)
-            if held is not None and held.process.is_alive():
-                found.append(held.holding)
-        return tuple(found)
-
-    def use(self, executors: Iterable[ExecutorUse]) -> None:
-        """Write down what executors use. Raises OSError."""
-        self._executors.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(
-            self._executors,
-            [UsedBy(one, identity_of(one.pid), identity_of(one.parent)) for one in executors],
-        )
-
-    def uses(self) -> list[UsedBy]:
-        """Return what executors use that live, or whose parent does, the oldest first."""
-        uses = _read(self._executors, list[UsedBy]) or []
-        return [one for one in uses if one.living()]
-
-
-def has_room(holdings: Iterable[Holding], uses: Iterable[ExecutorUse]) -> bool:
-    """Return whether the holdings that do not end suffice for these executors, GPU by GPU, and in all."""
-    holdings, uses = [one for one in holdings if not one.is_ending], list(uses)
-    free: dict[int, int] = {}
-    for gpu in (gpu for one in holdings for gpu in one.gpus):
-        free[gpu.index] = free.get(gpu.index, 0) + gpu.milli
-    for gpu in (gpu for one in uses for gpu in one.gpus):
-        free[gpu.index] = free.get(gpu.index, 0) - gpu.milli
-    book, room_of = read(holdings), {one.tenant: NOTHING for one in uses}
-    for one in uses:
-        room_of[one.tenant] = room_of[one.tenant].plus(one.amount)
-    return min(free.values(), default=0) >= 0 and not Room(book.size, dict(book.lent), room_of).is_over()
+"""Between two looks of a function server at the holdings, if nobody rings."""
+RINGS = 4_096
+"""Bytes that are read at once."""
 
 
 class DeviceBook:
-    """The book as the function server beside a worker uses it (devices.FunctionBook)."""
+    """The book beside one worker (devices.FunctionBook)."""
 
     def __init__(self, clock: Clock, directory: Path) -> None:
         self._clock = clock
@@ -118,48 +35,122 @@ class DeviceBook:
         self._changed: Callable[[], None] | None = None
         self._told: tuple[Holding, ...] = ()
         """Holdings of which the server was told last."""
+        self._bell = -1
 
     def holdings(self) -> tuple[Holding, ...]:
-        """Return all holdings for functions, those that end included."""
-        return self._files.holdings()
+        """Return all holdings for functions, those that end included, and what is harvested."""
+        held = self._files.holdings()
+        try:
+            harvest = self._files.harvested()
+            taken = self._files.taken() if harvest.nodes else ()
+        except OSError as error:
+            logger.error("book_not_read", error=str(error))
+            return held
+        return (*held, *harvested.holdings_of(harvest.nodes, taken))
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call back whenever holdings change, from now on; the newest one who asks is called."""
         is_first = self._changed is None
         self._changed, self._told = changed, self.holdings()
         if is_first:
-            self._look_soon()
+            self._listen()
+            self._look_in_time()
 
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
         """Write down the use of all executors. Raises OSError."""
         self._files.use(executors)
 
+    def was_killed(self, pid: int, number: int) -> bool:
+        """Return whether a worker has killed an executor of this process and number, because it was in the way of tasks."""
+        return self._files.was_killed(pid, number)
+
     def noted(self) -> tuple[int, ...]:
         """Return the processes for which uses are noted, by whichever server, as long as they live."""
-        return tuple(pid for one in self._files.uses() for pid in one.living())
+        try:
+            return tuple(pid for one in self._files.uses() for pid in one.living())
+        except OSError as error:
+            logger.error("book_not_read", error=str(error))
+            return ()
 
-    def _look_soon(self) -> None:
-        self._clock.call_at(after(self._clock.now(), LOOK), self._look)
+    def keep_harvested(self, revision: int, sizes: Iterable[NodeSize]) -> None:
+        """Write down what is harvested, unless something newer is there. Raises OSError."""
+        known = self._files.harvested()
+        if revision >= known.revision:
+            used = {one.use.place.node for one in self._files.uses() if one.use.place.is_harvested}
+            self._files.keep_harvested(after_resizing(known, revision, sizes, self._clock.now(), used))
+            self._look()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._bell >= 0:
+            asyncio.get_running_loop().remove_reader(self._bell)
+            os.close(self._bell)
+            self._bell = -1
+
+    def _listen(self) -> None:
+        """Hear the worker's rings. Where that cannot be, looks are enough."""
+        try:
+            self._files.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkfifo(self._files.bell, 0o600)
+            self._bell = os.open(self._files.bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, AttributeError) as error:
+            logger.warning("book_has_no_bell", error=str(error))
+            return
+        asyncio.get_running_loop().add_reader(self._bell, self._hear)
+
+    def _hear(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, RINGS)
+        self._look()
+
+    def _look_in_time(self) -> None:
+        self._look()
+        self._clock.call_at(after(self._clock.now(), LOOK), self._look_in_time)
 
     def _look(self) -> None:
         found = self.holdings()
         if found != self._told and self._changed is not None:
             self._told = found
             self._changed()
-        self._look_soon()
 
 
-def _replace(path: Path, value: object) -> None:
-    unfinished = path.with_suffix(".new")
-    unfinished.write_bytes(msgspec.json.encode(value))
-    unfinished.replace(path)
+def after_resizing(
+    known: Harvested, revision: int, sizes: Iterable[NodeSize], now: Instant, used: Container[int]
+) -> Harvested:
+    """Return what is harvested from now on: executors beyond a size that has become smaller have the grace.
+
+    used  nodes of which executors use something: they are not forgotten
+    """
+    before = {one.size.node: one for one in known.nodes}
+    nodes = []
+    for size in sizes:
+        old = before.get(size.node)
+        leaves_by = old.leaves_by if old is not None else Instant(0)
+        if old is not None and not size.size.covers(old.size.size):
+            leaves_by = after(now, size.within)
+        nodes.append(HarvestNode(size, leaves_by))
+        before.pop(size.node, None)
+    for old in before.values():
+        if old.size.size != NOTHING:
+            nodes.append(HarvestNode(replace(old.size, size=NOTHING), after(now, old.size.within)))
+        elif old.leaves_by > now or old.size.node in used:
+            nodes.append(old)
+    return Harvested(revision, tuple(nodes))
 
 
-def _read(path: Path, kind: type[Some]) -> Some | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        logger.error("book_not_read", path=str(path), error=str(error))
-        return None
+def has_room(holdings: Iterable[Holding], uses: Iterable[ExecutorUse]) -> bool:
+    """Return whether the holdings that do not end suffice for these executors, GPU by GPU, and in all."""
+    holdings = [one for one in holdings if not one.is_ending]
+    uses = [one for one in uses if not one.place.is_harvested]
+    free: dict[int, int] = {}
+    for gpu in (gpu for one in holdings for gpu in one.gpus):
+        free[gpu.index] = free.get(gpu.index, 0) + gpu.milli
+    for gpu in (gpu for one in uses for gpu in one.gpus):
+        free[gpu.index] = free.get(gpu.index, 0) - gpu.milli
+    return min(free.values(), default=0) >= 0 and all(
+        not room_of(
+            at(holdings, place), [(one.tenant, one.amount) for one in uses if one.place == place]
+        ).is_over()
+        for place in {one.place for one in uses}
+    )

@@ -47,6 +47,8 @@ def run_executor(plan: Plan, calls: int, answers: int, output: int, life: int, p
     try:
         os.setsid()
         machine.be_gentle()
+        if plan.is_idle:
+            machine.be_idle()
         lifeline.signal_with_parent(parent, signal.SIGKILL)
         lifeline.end_with_writer(life)
         _set_up(plan, output)

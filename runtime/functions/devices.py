@@ -8,25 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from core.messages.executors import BookRead
-from core.nouns.function import GpuPart, Holding
+from core.messages.executors import BookRead, PlaceRead
+from core.messages.harvest import NodeSize
+from core.nouns.function import GpuPart, Holding, Place
 from core.nouns.ids import TenantName
+from core.nouns.instant import Instant
 from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.workload import Serves
-from core.routing.room import Room
-
-
-class ExecutorUse(Struct, frozen=True):
-    """The part of this machine that one executor uses."""
-
-    pid: int
-    parent: int
-    """The process that ends what the executor leaves when it dies."""
-    tenant: TenantName
-    gpus: tuple[GpuPart, ...]
-    cpu_slots: tuple[int, ...]
-    amount: Amount
+from core.routing.room import Room, cores_of
+from runtime.tasks.book import ExecutorUse
 
 
 class FunctionBook(Protocol):
@@ -38,8 +30,14 @@ class FunctionBook(Protocol):
     def watch(self, changed: Callable[[], None]) -> None:
         """Call back whenever holdings change, from now on; the newest one who asks is called."""
 
+    def keep_harvested(self, revision: int, sizes: tuple[NodeSize, ...]) -> None:
+        """Write down what is harvested, unless something newer is there. Raises OSError."""
+
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
         """Write down the use of all executors: a holding that ends is free once no executor uses a part of it. Raises OSError."""
+
+    def was_killed(self, pid: int, number: int) -> bool:
+        """Return whether a worker has killed an executor of this process and number, because it was in the way of tasks."""
 
     def noted(self) -> tuple[int, ...]:
         """Return the processes for which uses are noted, by whichever server, as long as they live."""
@@ -59,6 +57,7 @@ class Use(Struct, frozen=True):
     tenant: TenantName
     need: Amount
     parts: tuple[HeldPart, ...] = ()
+    place: Place = Place()
 
     @property
     def gpus(self) -> tuple[GpuPart, ...]:
@@ -70,20 +69,28 @@ class Use(Struct, frozen=True):
 
 
 def read(holdings: Iterable[Holding]) -> BookRead:
-    """Return the size for functions, and the parts that are lent to one tenant, of all holdings that do not end."""
-    size = NOTHING
-    lent: dict[TenantName, Amount] = {}
+    """Return the size for functions of each place, and the parts that are lent to one tenant, of all holdings that do not end."""
+    found: dict[Place, PlaceRead] = {}
     for one in holdings:
-        if not one.is_ending:
-            size = size.plus(one.amount)
-            if one.serves is Serves.OWN:
-                lent[one.tenant] = lent.get(one.tenant, NOTHING).plus(one.amount)
-    return BookRead(size, tuple(sorted(lent.items())))
+        if one.is_ending:
+            continue
+        known = found.get(one.place, PlaceRead(one.place, NOTHING))
+        lent = dict(known.lent)
+        if one.serves is Serves.OWN:
+            lent[one.tenant] = lent.get(one.tenant, NOTHING).plus(one.amount)
+        size = known.size.plus(one.amount)
+        found[one.place] = PlaceRead(one.place, size, tuple(sorted(lent.items())), one.leaves_by, one.slows)
+    return BookRead(tuple(found[place] for place in sorted(found)))
 
 
-def cpu_slots_for(holdings: Iterable[Holding], tenant: TenantName) -> tuple[int, ...]:
-    """Return the CPU slots on which executors of a tenant may run; none: they are not held to any."""
-    return tuple(sorted({slot for one in _open(holdings, tenant) for slot in one.cpu_slots}))
+def at(holdings: Iterable[Holding], place: Place) -> list[Holding]:
+    """Return the holdings of a place."""
+    return [one for one in holdings if one.place == place]
+
+
+def cpu_slots_for(holdings: Iterable[Holding], tenant: TenantName, place: Place) -> tuple[int, ...]:
+    """Return the CPU slots of a place on which executors of a tenant may run; none: they are not held to any."""
+    return tuple(sorted({slot for one in _open(at(holdings, place), tenant) for slot in one.cpu_slots}))
 
 
 def cpus_of(slots: Iterable[int], usable: Sequence[int]) -> tuple[int, ...]:
@@ -92,14 +99,14 @@ def cpus_of(slots: Iterable[int], usable: Sequence[int]) -> tuple[int, ...]:
 
 
 def parts_for(
-    holdings: Sequence[Holding], uses: Iterable[Use], tenant: TenantName, need: Amount
+    holdings: Iterable[Holding], uses: Iterable[Use], place: Place, tenant: TenantName, need: Amount
 ) -> tuple[HeldPart, ...] | None:
-    """Return the parts of GPUs for one executor more; None if there is no room beside those that use something now.
+    """Return the parts of GPUs for one executor more on a place; None if there is no room beside those that use something now.
 
     An executor gets whole GPUs, and for a part of one the GPU that the part fills best.
     """
-    uses = list(uses)
-    if not _room(holdings, uses).fits(tenant, need):
+    uses, holdings = list(uses), at(holdings, place)
+    if not _room(holdings, _on(uses, place)).fits(tenant, need):
         return None
     if not any(one.gpus for one in holdings):
         return ()
@@ -119,13 +126,32 @@ def parts_for(
     return tuple(taken)
 
 
-def is_in_pieces(holdings: Sequence[Holding], tenant: TenantName, need: Amount) -> bool:
-    """Return whether holdings suffice for an executor in all, but no executor could have it: it is on too many GPUs."""
-    return _room(holdings, ()).ever_fits(tenant, need) and parts_for(holdings, (), tenant, need) is None
+def is_in_pieces(holdings: Iterable[Holding], place: Place, tenant: TenantName, need: Amount) -> bool:
+    """Return whether a place suffices for an executor in all, but no executor could have it: it is on too many GPUs."""
+    here = at(holdings, place)
+    return _room(here, ()).ever_fits(tenant, need) and parts_for(here, (), place, tenant, need) is None
 
 
-def beyond(holdings: Sequence[Holding], uses: Mapping[int, Use]) -> list[int]:
-    """Return the executors, of those named by number, that have to go: those whose GPUs are held no more, then the newest beyond the size."""
+def beyond(holdings: Iterable[Holding], uses: Mapping[int, Use], now: Instant | None) -> list[int]:
+    """Return the executors, of those named by number, that have to go now: those whose GPUs are held no more, then the newest beyond the size.
+
+    now  harvested places have a time by which executors have to be gone, and have to let none go before; None: whatever that time
+    """
+    holdings = list(holdings)
+    found: list[int] = []
+    for place in {use.place for use in uses.values()}:
+        here = at(holdings, place)
+        if now is None or max((one.leaves_by for one in here), default=now) <= now:
+            found += _beyond(here, {number: use for number, use in uses.items() if use.place == place})
+    return sorted(found)
+
+
+def _beyond(holdings: Sequence[Holding], uses: Mapping[int, Use]) -> list[int]:
+    """Return the same for one place, whatever the time."""
+    if all(one.is_ending or one.amount == NOTHING for one in holdings):
+        return list(uses)
+    if any(one.slows for one in holdings):
+        uses = {number: replace(use, need=use.need.minus(cores_of(use.need))) for number, use in uses.items()}
     held = {(one.share, gpu.index) for one in holdings if not one.is_ending for gpu in one.gpus}
     gone = [
         number
@@ -134,8 +160,8 @@ def beyond(holdings: Sequence[Holding], uses: Mapping[int, Use]) -> list[int]:
     ]
     left = {number: use for number, use in uses.items() if number not in gone}
     room = _room(holdings, left.values())
-    lent = dict(read(holdings).lent)
-    used = _used(left.values())
+    lent = _lent(holdings)
+    used = _used((use.tenant, use.need) for use in left.values())
     for number in sorted(left, reverse=True):
         use = left[number]
         if not room.is_over():
@@ -145,7 +171,7 @@ def beyond(holdings: Sequence[Holding], uses: Mapping[int, Use]) -> list[int]:
         room.remove(use.tenant, use.need)
         used[use.tenant] = used[use.tenant].minus(use.need)
         gone.append(number)
-    return sorted(gone)
+    return gone
 
 
 def _open(holdings: Iterable[Holding], tenant: TenantName) -> Iterator[Holding]:
@@ -155,16 +181,37 @@ def _open(holdings: Iterable[Holding], tenant: TenantName) -> Iterator[Holding]:
     yield from (one for one in usable if one.serves is Serves.ALL)
 
 
-def _used(uses: Iterable[Use]) -> dict[TenantName, Amount]:
+def _used(uses: Iterable[tuple[TenantName, Amount]]) -> dict[TenantName, Amount]:
     used: dict[TenantName, Amount] = {}
-    for use in uses:
-        used[use.tenant] = used.get(use.tenant, NOTHING).plus(use.need)
+    for tenant, amount in uses:
+        used[tenant] = used.get(tenant, NOTHING).plus(amount)
     return used
 
 
-def _room(holdings: Iterable[Holding], uses: Iterable[Use]) -> Room:
-    book = read(holdings)
-    return Room(book.size, dict(book.lent), _used(uses))
+def _on(uses: Iterable[Use], place: Place) -> list[Use]:
+    return [one for one in uses if one.place == place]
+
+
+def room_of(holdings: Sequence[Holding], uses: Iterable[tuple[TenantName, Amount]]) -> Room:
+    """Return the room of one place beside executors of these tenants, which use so much."""
+    size = NOTHING
+    for one in holdings:
+        if not one.is_ending:
+            size = size.plus(one.amount)
+    return Room(size, _lent(holdings), _used(uses))
+
+
+def _room(holdings: Sequence[Holding], uses: Iterable[Use]) -> Room:
+    return room_of(holdings, ((one.tenant, one.need) for one in uses))
+
+
+def _lent(holdings: Iterable[Holding]) -> dict[TenantName, Amount]:
+    """Return the parts of one place that are lent to one tenant."""
+    lent: dict[TenantName, Amount] = {}
+    for one in holdings:
+        if one.serves is Serves.OWN and not one.is_ending:
+            lent[one.tenant] = lent.get(one.tenant, NOTHING).plus(one.amount)
+    return lent
 
 
 def _free_parts(

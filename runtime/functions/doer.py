@@ -15,16 +15,16 @@ from pathlib import Path
 import structlog
 
 from core.component import Effect
-from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, KeepHarvest, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import CodeKept, ExecutorChanged
-from core.nouns.function import CallOutcome, FunctionSpec, WarmLevel
+from core.messages.harvest import NodeSize
+from core.nouns.function import CallOutcome, FunctionSpec, Place, WarmLevel
 from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, seconds
 from runtime.clock import Clock
 from runtime.effects import Done
 from runtime.functions.code_files import CodeFiles
 from runtime.functions.devices import (
-    ExecutorUse,
     FunctionBook,
     Use,
     beyond,
@@ -36,9 +36,10 @@ from runtime.functions.devices import (
 )
 from runtime.functions.executor import ASKED, End, Executor
 from runtime.functions.pipes import Pipes
-from runtime.functions.remains import Remains
+from runtime.functions.remains import Remains, mark_of_executor
 from runtime.functions.warm_parent import WarmParent
 from runtime.functions.wire import MESSAGE_BYTES_MAX, Fork, Forked, Gone, Kill, Pin, Plan, encode
+from runtime.tasks.book import ExecutorUse
 
 logger = structlog.get_logger()
 
@@ -92,6 +93,7 @@ class FunctionDoer:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         """By serial."""
         self._taking_back: asyncio.TimerHandle | None = None
+        self._takes_back_at = Instant(0)
 
     # Doer.
 
@@ -120,8 +122,8 @@ class FunctionDoer:
             case ReadBook():
                 self._book.watch(self._change_book)
                 self._tell(read(self._book.holdings()))
-            case StartExecutor(number, spec):
-                self._start(number, spec)
+            case StartExecutor(number, spec, place):
+                self._start(number, spec, place)
             case GiveCalls(number, calls) if number in self._executors:
                 executor = self._executors[number]
                 executor.give(calls, self._clock.now())
@@ -130,6 +132,8 @@ class FunctionDoer:
                 pass  # The executor is gone, and the component is about to hear that.
             case EndExecutor(number):
                 self._obey_end(number)
+            case KeepHarvest(revision, sizes):
+                self._keep_harvest(revision, sizes)
             case KeepCode(function, code):
                 self._tell(CodeKept(function, self._code.keep(function, code)))
             case ForgetCode(functions):
@@ -160,12 +164,12 @@ class FunctionDoer:
 
     # Starting and ending.
 
-    def _start(self, number: int, spec: FunctionSpec) -> None:
+    def _start(self, number: int, spec: FunctionSpec, place: Place) -> None:
         assert self._done is not None, number
         if number in self._executors:
             return
         self._serial += 1
-        executor = Executor(self._serial, number, spec, self._done)
+        executor = Executor(self._serial, number, spec, place, self._done)
         self._executors[number] = executor
         self._waiting[executor.serial] = executor
         self._watch(executor, after(self._clock.now(), PLACE_SPAN), partial(self._give_up, executor))
@@ -187,10 +191,10 @@ class FunctionDoer:
         holdings = self._book.holdings()
         for executor in list(self._waiting.values()):
             spec = executor.spec
-            parts = parts_for(holdings, self._uses().values(), spec.tenant, spec.need)
+            parts = parts_for(holdings, self._uses().values(), executor.place, spec.tenant, spec.need)
             if parts is not None and executor.serial in self._waiting:
                 del self._waiting[executor.serial]
-                executor.use = Use(spec.tenant, spec.need, parts)
+                executor.use = Use(spec.tenant, spec.need, parts, executor.place)
                 executor.cpus = self._cpus_for(executor)
                 self._placed[executor.serial] = executor
                 self._fork(executor, executor.use)
@@ -198,7 +202,7 @@ class FunctionDoer:
     def _give_up(self, executor: Executor) -> None:
         """End an executor that has found no devices. That is no failure, unless it never could: the component may end others for it."""
         spec = executor.spec
-        never = is_in_pieces(self._book.holdings(), spec.tenant, spec.need)
+        never = is_in_pieces(self._book.holdings(), executor.place, spec.tenant, spec.need)
         self._drop(executor, IN_PIECES if never else ASKED)
 
     def _fork(self, executor: Executor, use: Use) -> None:
@@ -210,6 +214,7 @@ class FunctionDoer:
             spec.top is WarmLevel.DEVICE,
             tuple(gpu.index for gpu in use.gpus),
             executor.cpus,
+            executor.place.is_harvested,
         )
         order = Fork(executor.serial, plan)
         if len(encode(order)) > MESSAGE_BYTES_MAX:
@@ -254,14 +259,14 @@ class FunctionDoer:
                 executor.connect(pid, self._parent.pid, Pipes(calls, answers, hear, damaged))
                 self._let_begin(executor)
             case Gone(_, how, output):
-                self._drop(executor, None, how, output)
+                self._drop(executor, TAKEN_BACK if self._was_killed(executor) else None, how, output)
 
     def _let_begin(self, executor: Executor) -> None:
         """Have an executor begin on its devices: note their use first, and look then whether they are held still."""
         problem = self._note()
         if problem:
             self._end(executor, End(f"the use of its devices cannot be noted: {problem}"))
-        elif executor.serial in self._beyond():
+        elif executor.serial in beyond(self._book.holdings(), self._living_uses(), None):
             self._end(executor, TAKEN_BACK)
         elif executor.end is None:
             executor.let_begin()
@@ -332,27 +337,47 @@ class FunctionDoer:
                 self._parent.say(Pin(executor.serial, cpus))
         self._note()
         self._place()
-        if self._taking_back is None:
-            self._taking_back = self._clock.call_at(after(self._clock.now(), TAKE_BACK), self._take_back)
+        self._take_back_at(after(self._clock.now(), TAKE_BACK))
 
     def _take_back(self) -> None:
+        """End executors that have to be gone by now, and look again when others have to be."""
         self._taking_back = None
-        for serial in self._beyond():
+        now, holdings = self._clock.now(), self._book.holdings()
+        for serial in beyond(holdings, self._living_uses(), now):
             self._end(self._placed[serial], TAKEN_BACK)
         self._note()
+        later = min((one.leaves_by for one in holdings if one.leaves_by > now), default=None)
+        if later is not None:
+            self._take_back_at(later)
 
-    def _beyond(self) -> list[int]:
-        """Return the executors, by serial, that have to leave their devices, apart from those that do already."""
-        uses = {serial: use for serial, use in self._uses().items() if self._placed[serial].end is None}
-        return beyond(self._book.holdings(), uses)
+    def _take_back_at(self, due: Instant) -> None:
+        """Look then whether executors have to be gone, unless that is done sooner."""
+        if self._taking_back is None or due < self._takes_back_at:
+            if self._taking_back is not None:
+                self._taking_back.cancel()
+            self._takes_back_at = due
+            self._taking_back = self._clock.call_at(due, self._take_back)
+
+    def _was_killed(self, executor: Executor) -> bool:
+        """Return whether a worker has killed an executor that had not left what is harvested in time."""
+        return executor.place.is_harvested and self._book.was_killed(executor.pid, executor.serial)
+
+    def _keep_harvest(self, revision: int, sizes: tuple[NodeSize, ...]) -> None:
+        try:
+            self._book.keep_harvested(revision, sizes)
+        except OSError as error:  # It is said again.
+            logger.error("harvest_not_kept", error=str(error))
+
+    def _living_uses(self) -> dict[int, Use]:
+        """Return the uses of executors, by serial, apart from those that leave already."""
+        return {serial: use for serial, use in self._uses().items() if self._placed[serial].end is None}
 
     def _uses(self) -> dict[int, Use]:
         return {serial: held for serial, one in self._placed.items() if (held := one.held) is not None}
 
     def _cpus_for(self, executor: Executor) -> tuple[int, ...]:
-        return cpus_of(
-            cpu_slots_for(self._book.holdings(), executor.spec.tenant), sorted(os.sched_getaffinity(0))
-        )
+        slots = cpu_slots_for(self._book.holdings(), executor.spec.tenant, executor.place)
+        return cpus_of(slots, sorted(os.sched_getaffinity(0)))
 
     def _note(self) -> str:
         """Write down the use of all executors that are forked: others use nothing yet. Return the problem, if there is one.
@@ -364,7 +389,15 @@ class FunctionDoer:
         holdings = self._book.holdings()
         noted = tuple(
             ExecutorUse(
-                one.pid, one.parent, use.tenant, use.gpus, cpu_slots_for(holdings, use.tenant), use.need
+                one.pid,
+                one.parent,
+                use.tenant,
+                use.gpus,
+                cpu_slots_for(holdings, use.tenant, use.place),
+                use.need,
+                use.place,
+                mark_of_executor(self._remains.directory, serial),
+                serial,
             )
             for serial, use in self._uses().items()
             if (one := self._placed[serial]).pid

@@ -8,6 +8,7 @@ when a task has ended, those that are still on its part are ended at once.
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -18,19 +19,26 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.component import Effect
-from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, ReadBook, StartExecutor
+from core.effects import EndExecutor, ForgetCode, GiveCalls, KeepCode, KeepHarvest, ReadBook, StartExecutor
 from core.messages.base import Message
-from core.messages.executors import CallsEnded, CodeKept, EndedCall, ExecutorChanged
-from core.nouns.function import CallAnswer, CallOutcome, FunctionSpec, Holding, WarmLevel, WarmSpans
+from core.messages.executors import CallsEnded, CodeKept, EndedCall, ExecutorChanged, PlaceRead
+from core.messages.harvest import NodeSize
+from core.nouns.function import CallAnswer, CallOutcome, FunctionSpec, Holding, Place, WarmLevel, WarmSpans
 from core.nouns.ids import TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.quantities import NOTHING, Amount
-from core.routing.room import Room, held_idle
+from core.routing.room import Room, cores_of, held_idle
 from runtime.clock import Clock
 from runtime.effects import Done
 from runtime.functions.devices import read
+from runtime.tasks.book import ExecutorUse
 
 NO_SPANS = WarmSpans()
+SLOWEST = 10
+"""Milli of a core that all calls on a place have at least: they are ended, or have more, before long."""
+ALONE = 1, 1
+"""The pace of calls that have all of their cores."""
+NO_ROOM = Room(NOTHING, {}, {})
 TAKEN_BACK = "its capacity was taken back"
 ENDED = "its server became smaller"
 UNBEGUN = CallAnswer(0, CallOutcome.REFUSED)
@@ -45,11 +53,18 @@ class BookSource(Protocol):
     def watch(self, changed: Callable[[], None]) -> None:
         """Call back whenever holdings change, from now on; the newest one who asks is called."""
 
+    def keep_harvested(self, revision: int, sizes: tuple[NodeSize, ...]) -> None:
+        """Write down what is harvested, unless something newer is there. Raises OSError."""
+
+    def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
+        """Write down what executors use of what is harvested. Raises OSError."""
+
 
 class Running(Struct):
     """One emulated executor."""
 
     spec: FunctionSpec
+    place: Place
     uses: Amount
     """Now: all of its need, but for the cores of one that waits for a call."""
     level: WarmLevel = WarmLevel.COLD
@@ -57,6 +72,16 @@ class Running(Struct):
     """Ticket and arguments, the one first that runs."""
     timer: asyncio.TimerHandle | None = None
     begun_at: Instant = Instant(0)
+    left: int = 0
+    """Nanoseconds of the call that runs, alone on its cores, as of `paced_at`."""
+    paced_at: Instant = Instant(0)
+    pace: tuple[int, int] = ALONE
+    """Since then, as a fraction."""
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a call runs."""
+        return self.level is self.spec.top and bool(self.calls)
 
 
 class EmulatedExecutors:
@@ -67,8 +92,11 @@ class EmulatedExecutors:
         self._book = book
         self._done: Done | None = None
         self._executors: dict[int, Running] = {}
-        self._room = Room(NOTHING, {}, {})
+        self._places: dict[Place, PlaceRead] = {}
+        self._rooms: dict[Place, Room] = {}
         """All that tasks hold, those that stop included, and what executors use of that."""
+        self._paces: dict[Place, tuple[int, int]] = {}
+        """The pace of calls on harvested places, as last set."""
         self.on_use: Callable[[], None] | None = None
         """Called whenever executors have come to use more."""
         self.on_begun: Callable[[bytes], None] | None = None
@@ -92,14 +120,16 @@ class EmulatedExecutors:
             case ReadBook():
                 self._book.watch(self._change_book)
                 self._change_book()
-            case StartExecutor(number, spec):
-                self._start(number, spec)
+            case StartExecutor(number, spec, place):
+                self._start(number, spec, place)
             case GiveCalls(number, calls) if number in self._executors:
                 self._give(number, self._executors[number], calls)
             case GiveCalls():
                 pass  # The executor is gone, and the component is about to hear that.
             case EndExecutor(number):
                 self._end_told(number, ENDED)
+            case KeepHarvest(revision, sizes):
+                self._book.keep_harvested(revision, sizes)
             case KeepCode(function, _):
                 self._tell(CodeKept(function))
             case ForgetCode():
@@ -115,19 +145,25 @@ class EmulatedExecutors:
         """Let go of timers."""
         self._clear()
 
-    def used(self) -> dict[TenantName, Amount]:
-        """Return what executors use, by the tenant of their functions."""
+    def used(self, place: Place | None = None) -> dict[TenantName, Amount]:
+        """Return what executors use, of a place or in all, by the tenant of their functions."""
         used: dict[TenantName, Amount] = {}
         for one in self._executors.values():
-            used[one.spec.tenant] = used.get(one.spec.tenant, NOTHING).plus(one.uses)
+            if place in (None, one.place):
+                used[one.spec.tenant] = used.get(one.spec.tenant, NOTHING).plus(one.uses)
         return used
+
+    def places(self) -> set[Place]:
+        """Return the places where there are executors."""
+        return {one.place for one in self._executors.values()}
 
     # Levels and calls.
 
-    def _start(self, number: int, spec: FunctionSpec) -> None:
-        running = Running(spec, NOTHING)
+    def _start(self, number: int, spec: FunctionSpec, place: Place) -> None:
+        running = Running(spec, place, NOTHING)
         if self._takes_all(running):
             self._executors[number] = running
+            self._note(running.place)
             self._warm_up(number)
             self._tell_use()
         else:
@@ -167,10 +203,11 @@ class EmulatedExecutors:
             self._use(running, held_idle(running.spec.need))
             return
         arguments = running.calls[0][1]
-        running.begun_at = self._clock.now()
+        running.begun_at = running.paced_at = self._clock.now()
+        running.left = run_time_of(arguments)
         if self.on_begun is not None:
             self.on_begun(arguments)
-        running.timer = self._after(run_time_of(arguments), partial(self._ended, number))
+        self._pace_call(number, running, self._cores(running.place))
 
     def _ended(self, number: int) -> None:
         running = self._executors[number]
@@ -185,19 +222,84 @@ class EmulatedExecutors:
     # Capacity.
 
     def _change_book(self) -> None:
-        """Holdings have changed: tell the server, and end executors that are beyond all of them, the newest first."""
-        holdings = self._book.holdings()
-        self._tell(read(holdings))
+        """Holdings have changed: tell the server, and end executors that are beyond all of them."""
+        self._tell(read(self._book.holdings()))
+        self._take_back()
+
+    def take_back_now(self) -> None:
+        """End executors that are beyond the sizes of their places, whether they have some time left or not."""
+        self._take_back(is_late=True)
+
+    def _take_back(self, *, is_late: bool = False) -> None:
+        """End executors that have to be gone by now, the newest first, and look again when others have to be."""
+        now, holdings = self._clock.now(), self._book.holdings()
         held = read(replace(one, is_ending=False) for one in holdings)
-        self._room = Room(held.size, dict(held.lent), self.used())
+        self._places = {one.place: one for one in held.places}
+        for place in sorted(self.places() - set(self._places)):
+            self._places[place] = PlaceRead(place, NOTHING)
+        self._rooms = {
+            place: Room(one.size, dict(one.lent), self.used(place)) for place, one in self._places.items()
+        }
         for number in sorted(self._executors, reverse=True):
-            running, excess = self._executors[number], self._room.excess()
-            uses = running.uses
+            running = self._executors[number]
+            if self._places[running.place].leaves_by > now and not is_late:
+                continue
+            uses, excess = running.uses, self._excess(running.place)
             self._use(running, NOTHING)
-            if self._room.excess() == excess:
+            if self._excess(running.place) == excess:
                 self._use(running, uses)  # To end this one would make no room for others.
             else:
                 self._end_told(number, TAKEN_BACK)
+        for place in sorted(self.places()):
+            self._pace(place)
+        later = min((one.leaves_by for one in held.places if one.leaves_by > now), default=None)
+        if later is not None:
+            self._clock.call_at(later, self._take_back_in_time)
+
+    def _take_back_in_time(self) -> None:
+        if self._done is not None:
+            self._take_back()
+
+    def _excess(self, place: Place) -> Amount:
+        """Return what executors use beyond the size of a place, without cores where they become slower for that."""
+        excess, read_ = self._rooms[place].excess(), self._places[place]
+        if read_.slows and read_.size != NOTHING:
+            return excess.minus(cores_of(excess))
+        return excess
+
+    def _pace(self, place: Place) -> None:
+        """Let calls on a place go on at the pace that they have from now on."""
+        if not place.is_harvested:
+            return
+        pace = self._cores(place)
+        # A call whose pace stays ends when it was to end: to set every end anew at every change would take quadratic time.
+        if pace == self._paces.get(place, ALONE):
+            return
+        self._paces[place] = pace
+        for number, running in list(self._executors.items()):
+            if running.place == place and running.timer is not None and running.is_running:
+                running.timer.cancel()
+                self._pace_call(number, running, pace)
+
+    def _pace_call(self, number: int, running: Running, pace: tuple[int, int]) -> None:
+        """Set the end of the call that runs."""
+        has, uses = pace
+        now = self._clock.now()
+        running.left -= (now - running.paced_at) * running.pace[0] // running.pace[1]
+        running.paced_at, running.pace = now, pace
+        span = Nanoseconds(max(0, running.left) * uses // has)
+        running.timer = self._after(span, partial(self._ended, number))
+
+    def _cores(self, place: Place) -> tuple[int, int]:
+        """Return the pace of calls on a place, as a fraction: fewer cores than executors use make them slower."""
+        read_ = self._places.get(place)
+        if not place.is_harvested or read_ is None or not read_.slows or read_.size == NOTHING:
+            return (
+                ALONE  # Of a place that is given back whole, others use nothing before the calls have left.
+            )
+        uses = self._rooms[place].used_by_all().cpu_milli
+        has = max(SLOWEST, read_.size.cpu_milli)
+        return ALONE if uses <= has else (has, uses)
 
     def _end_told(self, number: int, problem: str) -> None:
         """End an executor, and tell how its calls ended: only the first may have begun."""
@@ -205,7 +307,8 @@ class EmulatedExecutors:
         self._end(number)
         if running is not None and running.calls:
             has_begun = running.level is running.spec.top
-            lost = CallAnswer(0, CallOutcome.LOST, problem=problem)
+            ran = Nanoseconds(self._clock.now() - running.begun_at)
+            lost = CallAnswer(0, CallOutcome.LOST, problem=problem, ran=ran)
             self._tell(
                 CallsEnded(
                     tuple(
@@ -220,14 +323,39 @@ class EmulatedExecutors:
         """Have an executor use all of its need, unless tasks do not hold so much."""
         need = running.spec.need
         more = need.minus(running.uses)
-        if more != NOTHING and not self._room.fits(running.spec.tenant, more):
+        room = self._rooms.get(running.place, NO_ROOM)
+        if more != NOTHING and not room.fits(running.spec.tenant, more):
             return False
         self._use(running, need)
         return True
 
     def _use(self, running: Running, uses: Amount) -> None:
-        self._room.add(running.spec.tenant, uses.minus(running.uses))
-        running.uses = uses
+        if uses != running.uses:
+            self._rooms[running.place].add(running.spec.tenant, uses.minus(running.uses))
+            running.uses = uses
+            self._pace(running.place)
+
+    def _note(self, place: Place) -> None:
+        """Write down what executors use, where a worker looks at that before its tasks may begin."""
+        if place.is_harvested:
+            pid = os.getpid()
+            self._book.note_executors(
+                tuple(
+                    ExecutorUse(
+                        pid,
+                        pid,
+                        one.spec.tenant,
+                        (),
+                        (),
+                        one.spec.need,
+                        one.place,
+                        number=number,
+                        is_emulated=True,
+                    )
+                    for number, one in self._executors.items()
+                    if one.place.is_harvested
+                )
+            )
 
     def _tell_use(self) -> None:
         if self.on_use is not None:
@@ -243,6 +371,7 @@ class EmulatedExecutors:
         if running is None:
             return
         self._use(running, NOTHING)
+        self._note(running.place)
         if running.timer is not None:
             running.timer.cancel()
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.messages.executors import CallsEnded, EndedCall, ExecutorChanged
-from core.nouns.function import CallAnswer, CallOutcome, FunctionSpec, WarmLevel
+from core.nouns.function import CallAnswer, CallOutcome, FunctionSpec, Place, WarmLevel
 from core.nouns.function_limits import CALL_BATCH_BYTES, CALLS_AT_ONCE_MAX
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.workload import NEVER
@@ -36,10 +36,11 @@ ASKED = End("the component ended its executor", is_failure=False)
 class Executor:
     """An executor, from the order to start it until nothing of it is left."""
 
-    def __init__(self, serial: int, number: int, spec: FunctionSpec, tell: Done) -> None:
+    def __init__(self, serial: int, number: int, spec: FunctionSpec, place: Place, tell: Done) -> None:
         self.serial = serial
         self.number = number
         self.spec = spec
+        self.place = place
         self.tell: Done | None = tell
         """None: the life of the server that started the executor is over."""
         self.use: Use | None = None

@@ -16,8 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from core.nouns.function import Holding
-from runtime.functions.book import BookFiles, UsedBy, has_room
+from runtime.functions.book import has_room
 from runtime.tasks import processes
+from runtime.tasks.book import BookFiles, UsedBy
 from runtime.tasks.environment import BOOK, HOLDING
 
 PATIENCE = 1.0

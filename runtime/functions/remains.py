@@ -13,10 +13,11 @@ import structlog
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from runtime.clock import Clock
 from runtime.tasks import processes
+from runtime.tasks.book import EXECUTOR_MARK
 
 logger = structlog.get_logger()
 
-VARIABLE = "MIZZEN_EXECUTOR"
+VARIABLE = EXECUTOR_MARK
 """Holds the mark."""
 PARENT = 0
 """In place of a serial, for the warm parent and for what is forked from an executor and does not become another program."""

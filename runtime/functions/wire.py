@@ -40,6 +40,8 @@ class Plan(Struct, frozen=True):
     gpus: tuple[int, ...]
     cpus: tuple[int, ...]
     """Empty: all that the parent may use."""
+    is_idle: bool = False
+    """Whether it runs only where nobody else wants a CPU."""
 
 
 class Fork(Struct, frozen=True, tag="fork"):

@@ -3,10 +3,11 @@
 The progress of an emulated task is a function of its start and of its partners' starts and ends, so neither its checkpoints nor its end
 are written. Whatever is done again at a start of the process is done as of the time at which it was done first. When a share is
 forgotten, those of which the pace may have depended on it are written down as they are then, in place of their earlier lines. What
-emulated tasks hold for functions is written into the device book (runtime/functions/book.py) besides.
+emulated tasks hold for functions, and what they lend, is written into the device book (runtime/tasks/book.py) besides.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,15 +18,20 @@ from msgspec.structs import replace
 from core.component import Effect
 from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
 from core.messages.workers import OfShare, PrepareTasks, TasksPhase, TasksState
-from core.nouns.function import Holding
+from core.nouns.function import Holding, Place
+from core.nouns.harvest import LentPart
 from core.nouns.ids import ShareKey, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.operation import WHOLE
+from core.nouns.quantities import NOTHING, Amount
 from runtime.clock import Clock
 from runtime.effects import Done
+from runtime.emulated.lending import Lender
 from runtime.spool import EmulatedSpool, Share
+from runtime.tasks.book import TaskNode
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.layout import share_name
+from runtime.tasks.tasks_first import Clearing, nodes_of, parts_lent
 
 logger = structlog.get_logger()
 
@@ -51,8 +57,10 @@ class Deed(Struct, OfShare, frozen=True, omit_defaults=True):
 class EmulatedOnDisk:
     """The emulated shares of one worker."""
 
-    def __init__(self, name: str, clock: Clock, path: Path, done: Done, holdings: Path) -> None:
-        """Raises SpoolDamaged, and OSError when the journal cannot be read. `holdings`: the file in the device book."""
+    def __init__(
+        self, name: str, clock: Clock, path: Path, done: Done, holdings: Path, lender: Lender
+    ) -> None:
+        """Raises SpoolDamaged, and OSError when the journal cannot be read. `holdings`: the file in the device book, which `lender` has."""
         self._path = path
         self._holdings_path = holdings
         self._clock = clock
@@ -62,6 +70,7 @@ class EmulatedOnDisk:
         self._done_so_far = 0
         self._lines = self._remembered = 0
         self._find()
+        self._spool.lend_by(lender)
         self._note_holdings()
         self._spool.on_serving = self._note_holdings
         self._spool.on_isolation = self._isolated
@@ -84,6 +93,10 @@ class EmulatedOnDisk:
     def catch_up(self, now: Instant) -> Instant | None:
         """Let tasks save and end whose time has come; when the next is due."""
         return self._spool.catch_up(now)
+
+    def knows(self, key: ShareKey) -> bool:
+        """Return whether a share is here."""
+        return key in self._spool.shares
 
     def states(self) -> tuple[TasksState, ...]:
         """All shares, as they are now."""
@@ -174,6 +187,47 @@ class EmulatedOnDisk:
         self._lines = len(deeds)
 
 
+class EmulatedLender:
+    """The device book, as emulated tasks that lend use it (runtime/emulated/lending.py `Lender`): their devices have no numbers."""
+
+    def __init__(self, clearing: Clearing) -> None:
+        self._clearing = clearing
+
+    def lent_by(self, key: ShareKey) -> tuple[LentPart, ...]:
+        """Return what a share lends by the book."""
+        return parts_lent(self._clearing.had_by(key))
+
+    def lend(self, command: PrepareTasks, lent: Mapping[int, Amount]) -> bool:
+        """See `Lender`."""
+        try:
+            self._clearing.lend(command.key, _nodes(command, lent))
+        except OSError as error:
+            logger.error("book_not_written", **command.key._asdict(), error=str(error))
+            return False
+        return True
+
+    def take_back(
+        self, command: PrepareTasks, lent: Mapping[int, Amount], back: Mapping[int, Amount]
+    ) -> bool:
+        """See `Lender`."""
+        wanted = tuple(TaskNode(node, amount) for node, amount in back.items())
+        try:
+            return self._clearing.take_back(command.key, _nodes(command, lent), wanted)
+        except OSError as error:  # On a full disk it is asked for again.
+            logger.error("book_not_written", **command.key._asdict(), error=str(error))
+            return False
+
+    def keep_lending(self, key: ShareKey) -> None:
+        """See `Lender`."""
+        with suppress(OSError):  # The file is taken out when the share ends.
+            self._clearing.keep_lending(key)
+
+    def is_used(self, nodes: Iterable[int]) -> bool:
+        """See `Lender`."""
+        wanted = list(nodes)
+        return any(one.place.node in wanted for one in self._clearing.side.executors())
+
+
 def holdings_of(shares: Iterable[Share]) -> tuple[Holding, ...]:
     """Return what live shares hold for functions, by job and node. GPUs and cores of emulated nodes have no numbers."""
     return tuple(
@@ -185,6 +239,7 @@ def holdings_of(shares: Iterable[Share]) -> tuple[Holding, ...]:
             (),
             (),
             job.need.times(count),
+            Place(node),
         )
         for share in shares
         if share.is_live
@@ -192,6 +247,11 @@ def holdings_of(shares: Iterable[Share]) -> tuple[Holding, ...]:
         if job.serves
         for node, count in zip(spread.nodes, spread.tasks, strict=True)
     )
+
+
+def _nodes(command: PrepareTasks, lent: Mapping[int, Amount]) -> tuple[TaskNode, ...]:
+    """Return what a share has of each node, and lends of that."""
+    return tuple(replace(one, lent=lent.get(one.node, NOTHING)) for one in nodes_of(command))
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -15,10 +15,11 @@ from msgspec import Struct
 from core.messages.workers import PrepareTasks
 from core.nouns.fleet import CPU_TYPE
 from core.nouns.function import GpuPart, Holding
+from core.nouns.function import Place as NodePlace
 from core.nouns.limits import SECRETS_BYTES_MAX
 from core.nouns.operation import WHOLE
 from core.nouns.pipeline import stage_variable
-from core.nouns.quantities import Amount
+from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Program, Serves
 from runtime.tasks.layout import file_name
 from runtime.tasks.processes import MARK
@@ -38,6 +39,8 @@ HOLDING, BOOK = "MIZZEN_HOLDING", "MIZZEN_FUNCTION_BOOK"
 """What a task that serves functions holds, and the directory where it says so."""
 HOLD = f'exec "${PYTHON_VARIABLE}" -I -m runtime.functions.hold'
 """What such a task runs."""
+DEVICES, BELL = "MIZZEN_DEVICES", "MIZZEN_BELL"
+"""How many devices a task holds, and how it says that some are idle (mizzen/sdk/mizzen/lending.py)."""
 OURS = "MIZZEN_"
 """No variable of a user's begins with it: those of the worker do, and what it tells a task."""
 ASKED = frozenset({"MIZZEN_CHECKPOINT_SECONDS"})
@@ -140,8 +143,14 @@ def of_holding(command: PrepareTasks, place: Place, name: str, book: Path) -> di
     # A CPU slot is a core: calls need cores, as on nodes with GPUs.
     cores = Amount(0, max(job.need.gpu_milli, job.need.cpu_milli), job.need.memory_bytes)
     amount = job.need if has_gpus else cores
-    holding = Holding(name, command.tenant, job.serves, False, gpus, slots, amount)
+    holding = Holding(name, command.tenant, job.serves, False, gpus, slots, amount, NodePlace(place.node))
     return {HOLDING: msgspec.json.encode(holding).decode(), BOOK: str(book)}
+
+
+def of_lending(place: Place, told: Path) -> dict[str, str]:
+    """What a task is told that may lend its devices: how many it holds whole, and the pipe by which its worker hears."""
+    whole = sum(milli == MILLI for _, milli in place.slots)
+    return {DEVICES: str(whole), BELL: str(told)}
 
 
 def _is_ours(name: str) -> bool:

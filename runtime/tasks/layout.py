@@ -5,7 +5,7 @@
     emulated.jsonl                          the journal of emulated shares
     told                                    a pipe with a name: runners say that a state has changed
     heard                                   its time says when the region was heard last: strict tasks end without it
-    book/                                   who uses what for functions: see runtime/functions/book.py
+    book/                                   who uses what for functions: see runtime/tasks/book.py
     secrets/NAME                            put there by whoever runs the machine
     shares/WORKLOAD.EPOCH.MADE/             of one preparation of a share: no two have the same
     shares/WORKLOAD.EPOCH.TASK.RUN.MADE/    the same, of one run of one task, or of a later run of a gang

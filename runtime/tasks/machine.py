@@ -61,6 +61,14 @@ def be_gentle() -> None:
         pass
 
 
+def be_idle() -> None:
+    """Run only where nobody else wants a CPU, from now on, and all that we start too."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except (AttributeError, OSError):
+        return  # Being gentle has to do.
+
+
 def boot_id() -> str:
     """Of the machine, as it runs now."""
     try:

@@ -58,10 +58,10 @@ def start_of_living(pid: int) -> int:
         return 0
 
 
-def left_of(task_dir: str, session: Identity | None) -> list[int]:
-    """Processes of a task whose runner is dead: those of the runner's session, and those that carry the task's mark."""
+def left_of(mark: str, session: Identity | None, variable: str = MARK) -> list[int]:
+    """Processes that a process has left or started: those of the session that it leads, and those that carry its mark."""
     is_ours = _membership(session)
-    return [pid for pid, words in _living() if is_ours(words) or mark_of(pid) == task_dir]
+    return [pid for pid, words in _living() if is_ours(words) or mark_of(pid, variable) == mark]
 
 
 def marked_under(directory: str, variable: str = MARK) -> list[tuple[int, str]]:

@@ -6,7 +6,7 @@ again. Whatever else is found here goes on as it was.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 import structlog
@@ -15,19 +15,22 @@ from msgspec.structs import replace
 from core.effects import ForgetShare, StartShare, StopShare
 from core.messages.workers import PrepareTasks, TasksPhase, TasksState
 from core.nouns.fleet import CPU_TYPE
-from core.nouns.ids import ShareKey
-from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
+from core.nouns.ids import AttemptKey, ShareKey
+from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after, earliest
 from core.nouns.limits import RUNNER_BEAT
 from core.nouns.operation import WHOLE
 from core.nouns.quantities import MILLI
 from runtime.tasks import processes, running
+from runtime.tasks.book import ExecutorUse, TaskNode
 from runtime.tasks.cleanup import Rubbish
 from runtime.tasks.environment import NOT_SHARED, Addresses, Place
 from runtime.tasks.layout import TENANT, Layout, share_name
+from runtime.tasks.lending import ProgramLending
 from runtime.tasks.ports import free_pair
 from runtime.tasks.share import Commanded, ProgramShare, TaskLimits, read_share
 from runtime.tasks.slots import Device, allot
 from runtime.tasks.task import Task
+from runtime.tasks.tasks_first import Clearing, nodes_of, parts_lent
 
 logger = structlog.get_logger()
 
@@ -35,6 +38,8 @@ SOON = Nanoseconds(20 * MILLISECOND)
 """Between looks at what nothing else tells of: a runner that is starting, one that died and left processes."""
 LATE = 50
 """So many times longer, if that goes on and on: some processes cannot be killed."""
+CHOICES_MAX = 8
+"""Of slots for one share, while executors begin beside it."""
 TOLD_BYTES = 64 * 1024
 
 
@@ -52,6 +57,7 @@ class Programs:
         inherited: Mapping[str, str],
         changed: Callable[[], None],
         tell: Callable[[TasksState], None],
+        clearing: Clearing,
     ) -> None:
         """Finds what is there. `changed` is called when `look` has something to look at. Raises SpoolDamaged, OSError."""
         self.shares: dict[ShareKey, ProgramShare] = {}
@@ -63,6 +69,9 @@ class Programs:
         self._inherited = inherited
         self._changed = changed
         self._tell = tell
+        self._side = clearing.side
+        self._clearing = clearing
+        self._lending = ProgramLending(clearing)
         self._named: dict[str, Task] = {}
         self._ear = -1
         self._looks_at_all = Instant(0)
@@ -76,31 +85,46 @@ class Programs:
 
     # Effects.
 
-    def prepare(self, command: PrepareTasks) -> None:
-        """Start runners that wait. What cannot be prepared has ended, by no fault of its own."""
+    def prepare(self, command: PrepareTasks) -> bool:
+        """Start runners that wait; False: executors are in the way again. What cannot be prepared has ended, by no fault of its own."""
         key = command.key
         share = self.shares.get(key)
         if share is not None:
             if share.told is not None:
                 self._tell(share.told)
-            return
+            return True
         try:
-            self._prepare(key, command)
+            return self._prepare(key, command)
         except OSError as error:
-            logger.error("share_not_prepared", **key._asdict(), error=str(error))
-            self._drop(key)
-            self._tell(
-                TasksState(
-                    key.workload,
-                    key.epoch,
-                    TasksPhase.ENDED,
-                    exit_code=running.LOST,
-                    host=self._host,
-                    task=key.task,
-                    run=key.run,
-                    failed_nodes=tuple(sorted({place.node for place in places_of(command)})),
-                )
+            self.refuse(command, error)
+            return True
+
+    def refuse(self, command: PrepareTasks, error: OSError) -> None:
+        """Tell that a share cannot be prepared."""
+        key = command.key
+        logger.error("share_not_prepared", **key._asdict(), error=str(error))
+        self._drop(key)
+        self._tell(
+            TasksState(
+                key.workload,
+                key.epoch,
+                TasksPhase.ENDED,
+                exit_code=running.LOST,
+                host=self._host,
+                task=key.task,
+                run=key.run,
+                failed_nodes=tuple(sorted({place.node for place in places_of(command)})),
             )
+        )
+
+    def has_slots(self, command: PrepareTasks, executors: Sequence[ExecutorUse]) -> bool:
+        """Return whether a share could have slots beside these executors, or not even without them. A guest waits until its host lends none."""
+        if command.beside is not None and any(
+            share.lends for share in self.shares.values() if share.key.attempt == command.beside
+        ):
+            return False
+        places = places_of(command)
+        return not self._hold(command, places, executors)[1] or bool(self._hold(command, places, ())[1])
 
     def start(self, effect: StartShare) -> None:
         """Tell its runners to go."""
@@ -143,20 +167,25 @@ class Programs:
         if is_time_for_all:
             self._looks_at_all = after(now, RUNNER_BEAT)
         is_settled = True
+        changed: list[ProgramShare] = []
         for share in self.shares.values():
             looked = [task for task in share.tasks if is_time_for_all or task.is_dirty or not task.is_settled]
             for task in looked:
                 task.look()
             if looked:
                 share.enforce()
-                self._tell_change(share)
+                self._lending.read(share, looked)
+                changed.append(share)
             is_settled = is_settled and all(task.is_settled for task in share.tasks)
+        lends_at = self._lending.look(now, self._hosts()) if self._lending.is_used else None
+        for share in self.shares.values() if self._lending.is_used else changed:
+            self._tell_change(share)
         self._leaving = [pid for pid in self._leaving if not processes.reap(pid)]
         if not is_settled or self._leaving:
             self._looks += 1
-            return after(now, Nanoseconds(SOON * min(self._looks, LATE)))
+            return earliest(lends_at, after(now, Nanoseconds(SOON * min(self._looks, LATE))))
         self._looks = 0
-        return self._looks_at_all if self.shares else None
+        return earliest(lends_at, self._looks_at_all) if self.shares else None
 
     def close(self) -> None:
         """Let go of everything. Tasks run on."""
@@ -169,13 +198,15 @@ class Programs:
 
     # Preparing.
 
-    def _prepare(self, key: ShareKey, command: PrepareTasks) -> None:
+    def _prepare(self, key: ShareKey, command: PrepareTasks) -> bool:
         """Raises OSError."""
+        allotted = self._allot(command)
+        if allotted is None:
+            return False
+        held, lacking = allotted
         self._listen()
         if command.isolation:
             self._write_heard()
-        places = places_of(command)
-        held, lacking = self._hold(command, places)
         ports = tuple(self._port(command, job) for job in range(len(command.jobs)))
         commanded = Commanded(command, self._host, ports, tuple(held))
         share = ProgramShare(self._layout, self._layout.new_share(key), commanded, self._changed)
@@ -184,6 +215,7 @@ class Programs:
             self._drop_output(share)
         share.directory.mkdir(mode=0o700)
         share.keep()
+        self._side.have(share_name(key), with_slots(command, held))
         self._own(command)
         for task in share.tasks:
             self._named[f"{share.directory.name}/{task.directory.name}"] = task
@@ -194,10 +226,47 @@ class Programs:
             share.spawn(self._limits)
         logger.info("share_prepared", **key._asdict(), tasks=len(share.tasks))
         self._changed()
+        return True
 
-    def _hold(self, command: PrepareTasks, places: Sequence[Place]) -> tuple[list[Place], str]:
-        """The places with their slots, and what is lacking."""
+    def _allot(self, command: PrepareTasks) -> tuple[list[Place], str] | None:
+        """The places with their slots, and what is lacking; None if executors are in the way again. Raises OSError.
+
+        An executor may have been placed before it could see which slots these are: then others are chosen.
+        """
+        places, executors = places_of(command), self._side.executors()
+        for _ in range(CHOICES_MAX):
+            held, lacking = self._hold(command, places, executors)
+            if lacking:
+                lacks_anyway = self._hold(command, places, ())[1]
+                return (held, lacks_anyway) if lacks_anyway else None
+            executors = self._side.allot(share_name(command.key), with_slots(command, held))
+            if not self._is_crowded(command, held, executors):
+                return held, ""
+        return None
+
+    def _is_crowded(
+        self, command: PrepareTasks, held: Sequence[Place], executors: Iterable[ExecutorUse]
+    ) -> bool:
+        """Whether executors use a part of the slots that a share is about to have. A mate shares those of another task."""
+        mates = self._lent(command)
+        used = self._used(is_cpu=False)
+        for gpu in (gpu for one in executors for gpu in one.gpus):
+            used[gpu.index] = used.get(gpu.index, 0) + gpu.milli
+        for place in held:
+            if place.node not in mates and command.jobs[place.job].gpu_type != CPU_TYPE:
+                for slot, milli in place.slots:
+                    used[slot] = used.get(slot, 0) + milli
+                    if used[slot] > MILLI:
+                        return True
+        return False
+
+    def _hold(
+        self, command: PrepareTasks, places: Sequence[Place], executors: Iterable[ExecutorUse]
+    ) -> tuple[list[Place], str]:
+        """The places with their slots, beside executors of functions, and what is lacking."""
         used = {True: self._used(is_cpu=True), False: self._used(is_cpu=False)}
+        for gpu in (gpu for one in executors for gpu in one.gpus):
+            used[False][gpu.index] = used[False].get(gpu.index, 0) + gpu.milli
         shared = self._shared()
         lent = self._lent(command)
         held = []
@@ -237,6 +306,11 @@ class Programs:
                 )
             )
         return [replace(place, devices=_seen_devices(command, place, held)) for place in held], ""
+
+    def _hosts(self) -> list[AttemptKey]:
+        """The attempts whose devices others have parts of, or wait for."""
+        guests = (share.commanded.command.beside for share in self.shares.values() if share.is_live)
+        return [*self._clearing.hosts(), *(host for host in guests if host is not None)]
 
     def _lent(self, command: PrepareTasks) -> dict[int, Place]:
         """By node, the place of the one task with which this command's one task shares a device: of its host, or of its guest if that
@@ -322,6 +396,7 @@ class Programs:
             share = read_share(self._layout, directory, self._changed)
             if share is not None and share.phase is not None:
                 self.shares[share.key] = share
+                share.lends = parts_lent(self._clearing.had_by(share.key))
                 for task in share.tasks:
                     self._named[f"{directory.name}/{task.directory.name}"] = task
                 logger.info("share_found", share=directory.name, phase=str(share.phase))
@@ -384,6 +459,18 @@ class Programs:
             if name in self._named:
                 self._named[name].is_dirty = True
         self._changed()
+
+
+def with_slots(command: PrepareTasks, places: Iterable[Place]) -> tuple[TaskNode, ...]:
+    """What the tasks of a share have of each node, with the slots that they got there: a guest has those of its host."""
+    slots: dict[int, dict[int, int]] = {}
+    for place in places if command.beside is None else ():
+        for slot, milli in place.slots:
+            here = slots.setdefault(place.node, {})
+            here[slot] = here.get(slot, 0) + milli
+    return tuple(
+        replace(one, slots=tuple(sorted(slots.get(one.node, {}).items()))) for one in nodes_of(command)
+    )
 
 
 def places_of(command: PrepareTasks) -> list[Place]:

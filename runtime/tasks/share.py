@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from core.messages.workers import ISOLATED, LOST, PrepareTasks, TasksPhase, TasksState
 from core.nouns.fleet import CPU_TYPE
+from core.nouns.harvest import LentPart
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
     CHECKPOINT_LOOK,
@@ -39,6 +40,7 @@ from runtime.tasks.environment import (
     checkpoints_of,
     environment_of,
     of_holding,
+    of_lending,
     program_of,
     run_of,
     secrets_of,
@@ -100,6 +102,8 @@ class ProgramShare:
         self.key = commanded.command.key
         self.told: TasksState | None = None
         """What the worker last heard."""
+        self.lends: tuple[LentPart, ...] = ()
+        """By node, what functions may use of it for now (lending.py)."""
         self._layout = layout
         output = layout.output(self.key.attempt)
         names = [task_name(commanded.command.jobs[place.job].name, place.rank) for place in commanded.places]
@@ -122,6 +126,11 @@ class ProgramShare:
         return TasksPhase.RUNNING if is_running else TasksPhase.PREPARED
 
     @property
+    def is_live(self) -> bool:
+        """Whether any of it may run, or wait to run."""
+        return self.phase != TasksPhase.ENDED
+
+    @property
     def state(self) -> TasksState | None:
         """What the worker is to hear of it."""
         phase = self.phase
@@ -140,6 +149,7 @@ class ProgramShare:
             self.key.task,
             self.key.run,
             self._failed_nodes(failed),
+            () if phase == TasksPhase.ENDED else self.lends,
         )
 
     def keep(self) -> None:
@@ -167,6 +177,7 @@ class ProgramShare:
             environ |= of_holding(
                 command, task.place, f"{self.directory.name}.{task.directory.name}", self._layout.book
             )
+            environ |= of_lending(task.place, self._layout.told)
             task.note(without_lost_checkpoint(environ))
             try:
                 secrets = secrets_of(program_of(command, task.place), inherited, self._layout.secrets)

@@ -7,6 +7,7 @@ reports come after those before. Not synced: what a power cut takes from the fil
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,21 +27,25 @@ from core.effects import (
     TellRefused,
 )
 from core.messages.base import Message
-from core.messages.workers import NodesLooked, TasksChanged, TasksFound, TasksState
+from core.messages.workers import NodesLooked, PrepareTasks, TasksChanged, TasksFound, TasksPhase, TasksState
+from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import OUTPUTS_INTERVAL
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
+from runtime.spool import cancelled
+from runtime.tasks.book import BookFiles
 from runtime.tasks.cleanup import Rubbish
-from runtime.tasks.emulated import EmulatedOnDisk
+from runtime.tasks.emulated import EmulatedLender, EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.health import Health
-from runtime.tasks.layout import Layout, attempt_name
+from runtime.tasks.layout import Layout, attempt_name, share_name
 from runtime.tasks.lock import SpoolLock
 from runtime.tasks.programs import SOON, Programs
 from runtime.tasks.retention import Retention
 from runtime.tasks.share import TaskLimits
 from runtime.tasks.slots import Device, find_devices
+from runtime.tasks.tasks_first import Clearing, Fits, TaskBook, any_executors, kill_executor
 from runtime.wake import Wake
 
 
@@ -90,8 +95,15 @@ class TaskSpool:
             self._kept = _read(self.layout.kept)
             self._rubbish = Rubbish(self.layout.rubbish)
             self._rubbish.remove()
+            book = TaskBook(BookFiles(self.layout.book), clock.now, kill_executor)
+            self._clearing = Clearing(book)
             self._emulated = EmulatedOnDisk(
-                name, clock, self.layout.emulated, self._hear, self.layout.emulated_holdings
+                name,
+                clock,
+                self.layout.emulated,
+                self._change,
+                self.layout.emulated_holdings,
+                EmulatedLender(self._clearing),
             )
             self._programs = Programs(
                 self.layout,
@@ -102,7 +114,9 @@ class TaskSpool:
                 inherited=os.environ if inherited is None else inherited,
                 changed=self._wake.ring,
                 tell=self._tell,
+                clearing=self._clearing,
             )
+            self._keep_taken(book)
         except BaseException:
             self._lock.release()
             raise
@@ -126,10 +140,7 @@ class TaskSpool:
                 self._find()
             case PrepareShare(command):
                 self._raise(command.sequence)
-                if any(job.program for job in command.jobs):
-                    self._programs.prepare(command)
-                else:
-                    self._emulated.begin(effect)
+                self._prepare(command)
             case (
                 StartShare(sequence=sequence) | StopShare(sequence=sequence) | ForgetShare(sequence=sequence)
             ):
@@ -151,7 +162,10 @@ class TaskSpool:
         """Let tasks go on, for ever."""
         while True:
             now = self._clock.now()
+            for command in self._clearing.passed():
+                self._prepare_now(command)
             due = earliest(
+                self._clearing.due(now),
                 self._emulated.catch_up(now),
                 self._programs.look(now),
                 self._health.look_in_time(now),
@@ -169,7 +183,44 @@ class TaskSpool:
 
     # Helpers.
 
+    def _prepare(self, command: PrepareTasks) -> None:
+        """Prepare a share, once no executor is in its way."""
+        is_program, is_known = _is_program(command), self._knows(command.key)
+        try:
+            if is_known or self._clearing.admit(command, self._fits(command)):
+                self._prepare_now(command)
+        except OSError as error:
+            if not is_program:
+                raise
+            self._programs.refuse(command, error)
+
+    def _prepare_now(self, command: PrepareTasks) -> None:
+        if _is_program(command):
+            if not self._programs.prepare(command):
+                self._clearing.wait(command, self._fits(command))
+        else:
+            if not self._emulated.knows(command.key):
+                self._clearing.have(command)
+            self._emulated.begin(PrepareShare(command))
+
+    def _fits(self, command: PrepareTasks) -> Fits:
+        """Return whether a share could have devices beside executors."""
+        return partial(self._programs.has_slots, command) if _is_program(command) else any_executors
+
+    def _knows(self, key: ShareKey) -> bool:
+        return key in self._programs.shares or self._emulated.knows(key)
+
+    def _keep_taken(self, book: TaskBook) -> None:
+        """Take out of the device book whatever does not live any more."""
+        emulated = [one.key for one in self._emulated.states() if one.phase != TasksPhase.ENDED]
+        programs = [key for key, one in self._programs.shares.items() if one.phase != TasksPhase.ENDED]
+        book.keep(map(share_name, (*emulated, *programs)))
+        self._clearing.adopt((*emulated, *programs))
+
     def _pass_on(self, effect: StartShare | StopShare | ForgetShare) -> None:
+        if isinstance(effect, StopShare) and self._clearing.cancel(effect.key):
+            self._tell(cancelled(effect.key))
+            return
         if effect.key not in self._programs.shares:
             self._emulated.begin(effect)
             return
@@ -190,7 +241,13 @@ class TaskSpool:
             self._looked()
 
     def _tell(self, state: TasksState) -> None:
-        self._hear(TasksChanged(state))
+        self._change(TasksChanged(state))
+
+    def _change(self, message: Message) -> None:
+        """A share has changed: one that has ended has nothing any more."""
+        if isinstance(message, TasksChanged) and message.tasks.phase == TasksPhase.ENDED:
+            self._clearing.give_back(message.tasks.key)
+        self._hear(message)
 
     def _looked(self) -> None:
         self._hear(NodesLooked(self._health.ill))
@@ -217,6 +274,10 @@ class TaskSpool:
             self._retention.sweep({attempt_name(key.attempt) for key in self._programs.shares}, now)
         self._rubbish.reap()
         return after(now, SOON) if self._rubbish.is_removing else self._sweeps_at
+
+
+def _is_program(command: PrepareTasks) -> bool:
+    return any(job.program for job in command.jobs)
 
 
 def _read(path: Path) -> QuotaHold:

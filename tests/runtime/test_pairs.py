@@ -10,7 +10,7 @@ from core.nouns.ids import AttemptKey, ShareKey, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.sharing import WHOLE
 from core.nouns.workload import Emulation
-from runtime.pairs import Pairs
+from runtime.emulated.pairs import Pairs
 from scenarios.worlds.nodes import TroubledNodes
 from tests.runtime.aids import Place, virtual
 from tests.runtime.test_spool import JOB, Nodes, prepare

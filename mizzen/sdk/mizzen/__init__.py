@@ -19,6 +19,7 @@ __all__ = [
     "checkpoint_of",
     "checkpoint_path",
     "function",
+    "idle_gpus",
     "resume_from",
     "resume_step",
     "saved",
@@ -65,6 +66,7 @@ else:
         NoPlane,
         function,
     )
+    from .lending import idle_gpus
     from .task import (
         checkpoint_of,
         checkpoint_path,

@@ -10,15 +10,16 @@ from typing import Any
 from core.effects import EndExecutor, GiveCalls, KeepCode, ReadBook, StartExecutor
 from core.messages.base import Message
 from core.messages.executors import BookRead, CallsEnded, CodeKept, ExecutorChanged
-from core.nouns.function import CallAnswer, CallOutcome, FunctionCode, FunctionSpec, Holding, WarmLevel
+from core.messages.harvest import NodeSize
+from core.nouns.function import CallAnswer, CallOutcome, FunctionCode, FunctionSpec, Holding, Place, WarmLevel
 from core.nouns.ids import TenantName
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import NEVER, Serves
 from runtime.clock import Clock
-from runtime.functions.devices import ExecutorUse
 from runtime.functions.doer import FunctionDoer
 from runtime.functions.packing import pack_arguments, pack_code, unpack_failure, unpack_value
+from runtime.tasks.book import ExecutorUse
 from runtime.tasks.environment import ONE_THREAD
 from runtime.tasks.processes import start_of_living
 
@@ -50,6 +51,9 @@ def holding(share: str = "s1", tenant: TenantName = ANNA, *, cores: int = 4, **o
     return Holding(share, tenant, **(fields | others))
 
 
+HELD = Place()
+
+
 class WrittenBook:
     """A book whose holdings a test writes."""
 
@@ -59,6 +63,9 @@ class WrittenBook:
         self.uses: tuple[ExecutorUse, ...] = ()
         self.most = Amount()
         """The largest use of all executors together that was noted."""
+        self.harvested: tuple[int, tuple[NodeSize, ...]] = (0, ())
+        self.killed: list[tuple[int, int]] = []
+        """Process and number of executors that were in the way of tasks."""
         self.most_executors = 0
         """As many were noted at once."""
 
@@ -76,6 +83,12 @@ class WrittenBook:
 
     def noted(self) -> tuple[int, ...]:
         return ()
+
+    def was_killed(self, pid: int, number: int) -> bool:
+        return (pid, number) in self.killed
+
+    def keep_harvested(self, revision: int, sizes: tuple[NodeSize, ...]) -> None:
+        self.harvested = revision, sizes
 
     def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
         self.uses = executors
@@ -109,12 +122,12 @@ class Server:
         self.doer.attach(self.hear)
         self.doer.begin(ReadBook())
 
-    def start(self, number: int, function: FunctionSpec) -> None:
-        self.doer.begin(StartExecutor(number, function))
+    def start(self, number: int, function: FunctionSpec, place: Place = HELD) -> None:
+        self.doer.begin(StartExecutor(number, function, place))
 
-    async def ready(self, number: int, function: FunctionSpec) -> None:
+    async def ready(self, number: int, function: FunctionSpec, place: Place = HELD) -> None:
         """Start an executor and wait until it is ready."""
-        self.start(number, function)
+        self.start(number, function, place)
         await self.until(lambda: function.top in self.levels(number))
 
     def give(self, number: int, *calls: tuple[int, Any]) -> None:

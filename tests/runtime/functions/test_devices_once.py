@@ -20,10 +20,10 @@ from core.nouns.instant import Instant
 from core.nouns.quantities import Amount
 from core.nouns.workload import Serves
 from runtime.clock import Clock
-from runtime.functions.book import BookFiles, DeviceBook, UsedBy, has_room
-from runtime.functions.devices import ExecutorUse
+from runtime.functions.book import DeviceBook, has_room
 from runtime.functions.doer import FunctionDoer
 from runtime.functions.hold import PATIENCE, tell_end
+from runtime.tasks.book import BookFiles, ExecutorUse, UsedBy
 from runtime.tasks.processes import identity_of, start_of_living
 from tests.mizzen.processes import HOUSE
 from tests.runtime.functions.aids import ANNA, PATIENCE_SECONDS, environ, serving, spec, until_none

@@ -7,23 +7,35 @@ from msgspec.structs import replace
 
 from core.effects import EndExecutor, GiveCalls, ReadBook, StartExecutor
 from core.messages.base import Message
-from core.messages.executors import BookRead, CallsEnded, ExecutorChanged
+from core.messages.executors import CallsEnded, ExecutorChanged
+from core.messages.harvest import NodeSize
 from core.nouns.function import CallOutcome, FunctionSpec, Holding, WarmLevel, WarmSpans
+from core.nouns.function import Place as FunctionPlace
 from core.nouns.ids import TenantName
-from core.nouns.instant import SECOND, seconds
+from core.nouns.instant import SECOND, after, seconds
 from core.nouns.quantities import NOTHING, Amount
 from core.nouns.workload import Serves
 from runtime.functions.emulated import EmulatedExecutors
+from runtime.tasks.book import ExecutorUse
+from tests.components.support.functions import sized
 from tests.runtime.aids import Place, in_virtual_time
 
 ML = TenantName("ml")
 CORE = Amount(0, 1_000, 1 << 30)
+HARVESTED = FunctionPlace(0, is_harvested=True)
 SPEC = FunctionSpec(ML, "f", "0123abcd", CORE, warm=WarmSpans())
 
 
 def a_holding(cores: int, name: str = "w-1.1.main.0", *, is_ending: bool = False) -> Holding:
     """So many cores of ml's, with memory for four executors on each."""
     return Holding(name, ML, Serves.OWN, is_ending, (), (), Amount(0, cores * 1_000, cores * 4 << 30))
+
+
+def harvested(cores: int) -> Holding:
+    """So many cores of a node that are harvested, with memory enough."""
+    return Holding(
+        "h", ML, Serves.ALL, False, (), (), Amount(0, cores * 1_000, 16 << 30), HARVESTED, slows=True
+    )
 
 
 class Book:
@@ -36,6 +48,12 @@ class Book:
     def holdings(self) -> tuple[Holding, ...]:
         """Return what was written last."""
         return self._holdings
+
+    def keep_harvested(self, revision: int, sizes: tuple[NodeSize, ...]) -> None:
+        """Nothing is harvested."""
+
+    def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
+        """Nobody asks."""
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call back at each change."""
@@ -118,7 +136,7 @@ def test_ended_task_takes_its_executors_along() -> None:
         server.give(2, 2, 3)
         server.heard()
         book.write(a_holding(1), a_holding(1, "other", is_ending=True))
-        assert [BookRead(a_holding(1).amount, ((ML, a_holding(1).amount),))] == server.heard()
+        assert [sized(a_holding(1).amount, ((ML, a_holding(1).amount),))] == server.heard()
         book.write(a_holding(1))
         heard = server.heard()
         assert [2] == gone(heard)
@@ -184,6 +202,62 @@ def test_levels_take_the_times_that_the_function_names() -> None:
         await place.sleep(9.9)
         assert [] == server.heard()
         await place.sleep(0.1)
+        assert {1: CallOutcome.DONE} == outcomes(server.heard())
+
+    in_virtual_time(body)
+
+
+def test_lost_call_tells_how_long_it_ran() -> None:
+    """H-8: seconds of work that are lost with capacity are counted from that."""
+
+    async def body(place: Place) -> None:
+        book = Book(a_holding(1))
+        server = Server(place, book)
+        await server.warm(1)
+        server.give(1, 1)
+        await place.sleep(4)
+        book.write()
+        (end,) = [end for one in server.heard() if isinstance(one, CallsEnded) for end in one.ends]
+        assert (CallOutcome.LOST, 4 * SECOND) == (end.answer.outcome, end.answer.ran)
+
+    in_virtual_time(body)
+
+
+def test_calls_slow_down_with_the_cores_that_are_left() -> None:
+    """H-10: of a harvested place, in proportion, whatever begins or ends beside them; and they are as fast as before once there are enough."""
+
+    async def body(place: Place) -> None:
+        book = Book(harvested(2))
+        server = Server(place, book)
+        for number in (1, 2):
+            server.executors.begin(StartExecutor(number, SPEC, HARVESTED))
+        await place.sleep(1)
+        server.give(1, 1)
+        server.give(2, 2)
+        await place.sleep(4)
+        book.write(harvested(1))
+        await place.sleep(6)
+        server.heard()
+        book.write(harvested(2))
+        await place.sleep(2.9)
+        assert {} == outcomes(server.heard())
+        await place.sleep(0.1)
+        assert {1: CallOutcome.DONE, 2: CallOutcome.DONE} == outcomes(server.heard())
+
+    in_virtual_time(body)
+
+
+def test_calls_have_their_cores_while_a_place_is_given_back() -> None:
+    """H-1: a call that ends within the grace is done, for nobody has the cores before."""
+
+    async def body(place: Place) -> None:
+        book = Book(harvested(1))
+        server = Server(place, book)
+        server.executors.begin(StartExecutor(1, SPEC, HARVESTED))
+        await place.sleep(1)
+        server.give(1, 1)
+        book.write(replace(harvested(1), amount=NOTHING, leaves_by=after(place.clock().now(), seconds(30))))
+        await place.sleep(10)
         assert {1: CallOutcome.DONE} == outcomes(server.heard())
 
     in_virtual_time(body)

@@ -183,7 +183,7 @@ async def test_executors_on_gpus_of_a_holding_that_ends(tmp_path: Path) -> None:
         await server.ready(2, function)
         server.give(1, (1, 600.0), (2, 0.0))
         server.book.write(_gpu("s1", 0, is_ending=True), second)
-        assert Amount(1000, 4000) == server.books()[-1].size
+        assert Amount(1000, 4000) == server.books()[-1].places[0].size
         assert "" == await server.until_gone(1)
         assert [CallOutcome.LOST, CallOutcome.REFUSED] == [
             server.answers()[ticket].outcome for ticket in (1, 2)

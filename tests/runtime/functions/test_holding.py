@@ -17,9 +17,9 @@ from core.nouns.instant import Instant
 from core.nouns.quantities import Amount
 from core.nouns.workload import Serves
 from runtime.clock import Clock
-from runtime.functions.book import BookFiles, DeviceBook, has_room
-from runtime.functions.devices import ExecutorUse
+from runtime.functions.book import DeviceBook, has_room
 from runtime.functions.hold import PATIENCE
+from runtime.tasks.book import BookFiles, ExecutorUse
 from runtime.tasks.environment import BOOK, HOLDING
 
 ML = TenantName("ml")

@@ -1,5 +1,6 @@
 """Emulated shares on disk: whoever reads the journal finds what would have been, had nobody died."""
 
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
@@ -12,15 +13,19 @@ from msgspec.structs import replace
 from core.component import Effect
 from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
 from core.messages.base import Message
+from core.messages.harvest import NodeSize
 from core.messages.workers import ISOLATED, TasksPhase
+from core.nouns.function import Place as NodePlace
 from core.nouns.ids import ShareKey, TenantName, WorkloadId
 from core.nouns.instant import seconds
+from core.nouns.quantities import NOTHING, Amount
 from core.nouns.workload import Emulation, Serves
-from runtime.functions.book import BookFiles
 from runtime.spool import EmulatedSpool
-from runtime.tasks.emulated import EmulatedOnDisk
+from runtime.tasks.book import BookFiles, ExecutorUse, Harvested, HarvestNode
+from runtime.tasks.emulated import EmulatedLender, EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.layout import EMULATED
+from runtime.tasks.tasks_first import Clearing, TaskBook
 from tests.runtime.aids import Place, in_virtual_time
 from tests.runtime.tasks.aids import JOB, emulated
 
@@ -45,9 +50,25 @@ class Served:
 
     def __init__(self, place: Place, path: Path) -> None:
         self.heard: list[Message] = []
+        clock, book = place.clock(), path.parent / "book"
+        self.book = BookFiles(book)
+        self.began = place.loop.time()
+        self.clearing = Clearing(TaskBook(self.book, clock.now, lambda _: None))
         self.shares = EmulatedOnDisk(
-            "w0", place.clock(), path, self.heard.append, path.parent / "book" / EMULATED
+            "w0", clock, path, self.heard.append, book / EMULATED, EmulatedLender(self.clearing)
         )
+
+    def keep_harvested(self) -> None:
+        """The region has all of the node harvested."""
+        size = NodeSize(0, Amount(1_000), Amount(1_000), seconds(30))
+        self.book.keep_harvested(Harvested(1, (HarvestNode(size),)))
+
+    def lent(self) -> list[Amount]:
+        """What it reports, which is what the book says."""
+        (state,) = self.shares.states()
+        lent = [one.lent for one in self.clearing.had_by(state.key) if one.lent != NOTHING]
+        assert lent == [one.size for one in state.lends]
+        return lent
 
     def begin(self, *effects: Effect) -> None:
         for effect in effects:
@@ -281,3 +302,38 @@ async def test_holdings_for_functions_are_in_the_device_book(place: Place, path:
     await place.sleep(0.3)
     served.shares.catch_up(place.clock().now())
     assert [] == held()
+
+
+@on_disk
+async def test_lending_goes_on_after_a_restart(place: Place, path: Path) -> None:
+    """H-1: by its cycle, whenever the worker died. What the book says is lent stays lent until executors have left."""
+    command = emulated(100)
+    (job,) = command.jobs
+    cycle = ((seconds(10), 0), (seconds(10), 1))
+    command = replace(command, jobs=(replace(job, emulation=Emulation(seconds(100), idle=cycle)),))
+    first = Served(place, path)
+    first.keep_harvested()
+    first.clearing.have(command)
+    first.begin(PrepareShare(command), StartShare(command.key, 11))
+    await place.sleep(15)
+    first.shares.catch_up(place.clock().now())
+    assert [Amount(1_000)] == first.lent()
+    first.shares.close()
+    executor = ExecutorUse(
+        os.getpid(), os.getpid(), ML, (), (), Amount(1_000), NodePlace(0, is_harvested=True)
+    )
+    first.book.use([executor])
+    await place.sleep(7)
+    second = Served(place, path)
+    second.clearing.adopt([command.key])
+    for at in (22, 24, 26.5):
+        await place.sleep(at - place.loop.time() + first.began)
+        second.shares.catch_up(place.clock().now())
+        expected = [Amount(1_000)] if at < 26 else []
+        assert expected == second.lent(), at
+        if at == 22:
+            second.shares.close()
+            second = Served(place, path)
+            second.clearing.adopt([command.key])
+        if at == 24:
+            second.book.use([])
