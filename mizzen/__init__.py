@@ -14,6 +14,7 @@ from mizzen.sdk.mizzen.functions import (
     FunctionError,
     NoPlane,
 )
+from mizzen.sdk.mizzen.lending import idle_gpus
 from mizzen.sdk.mizzen.task import (
     checkpoint_of,
     checkpoint_path,
@@ -49,6 +50,7 @@ __all__ = [
     "checkpoint_of",
     "checkpoint_path",
     "function",
+    "idle_gpus",
     "job_and_rank",
     "resume_from",
     "resume_step",

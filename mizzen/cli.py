@@ -56,6 +56,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "defrag": "Plan and make moves that free whole nodes or racks.",
         "preemption": "Show and set the order of victims and caps on lost work.",
         "prices": "Show the value of capacity to the expected tasks.",
+        "harvest": "Show capacity that functions harvest, and its cost.",
         "data": "Show and set the regions that hold each dataset.",
         "start": "Run one component of a plane until a signal ends it.",
         "credentials": "Write credentials for each process of a plane.",

@@ -20,6 +20,7 @@ from core.messages.tenants import (
     TenantAnswered,
     TenantsListed,
 )
+from core.nouns.harvest import HarvestUse
 from core.nouns.ids import GLOBAL_LOG, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.tenant import UNLIMITED, Budget
@@ -31,7 +32,12 @@ from runtime.yaml_tree import shown
 
 _COUNT = re.compile(r"[0-9]{1,12}")
 NONE = "none"
-SETTING_TEXTS = {"level": "level", "run_min": "shortest run", "pending_max": "ceiling"}
+SETTING_TEXTS = {
+    "level": "level",
+    "run_min": "shortest run",
+    "pending_max": "ceiling",
+    "harvest": "use of harvested capacity",
+}
 
 
 class Wish(Struct, frozen=True):
@@ -48,6 +54,7 @@ class Wish(Struct, frozen=True):
     budget: Budget | None = None
     has_no_budget: bool = False
     is_forced: bool = False
+    harvest: HarvestUse | None = None
 
 
 def wish_of(
@@ -149,12 +156,22 @@ async def set_deadline_budget(bus: Bus, tenant: TenantName, wish: DeadlineWish) 
     return await tenant_listed(bus, tenant)
 
 
+async def set_harvest(bus: Bus, tenant: TenantName, use: HarvestUse) -> ListedTenant:
+    """Set how far a tenant's functions use harvested capacity. Raises CommandError, also where nobody made the tenant."""
+    if not (await tenant_listed(bus, tenant)).revision:
+        raise CommandError(_no_tenant(tenant))
+    return await set_quota(bus, tenant, Wish(harvest=use))
+
+
+def _no_tenant(tenant: TenantName) -> str:
+    return f"there is no tenant {tenant}; `mizzen tenants` lists them, and `mizzen quota set {tenant} --level 3` makes it"
+
+
 async def tenant_listed(bus: Bus, tenant: TenantName) -> ListedTenant:
     """Return one tenant as listed. Raises CommandError."""
     row = next((row for row in await tenants_of(bus) if row.tenant == tenant), None)
     if row is None:
-        text = f"there is no tenant {tenant}; `mizzen tenants` lists them, and `mizzen quota set {tenant} --level 3` makes it"
-        raise CommandError(text)
+        raise CommandError(_no_tenant(tenant))
     return row
 
 
@@ -192,7 +209,12 @@ def _steps(tenant: TenantName, wish: Wish) -> list[tuple[str, Callable[[TenantRo
     """What is said to the queue, on what it has of the tenant then."""
     by = submitter()
     steps: list[tuple[str, Callable[[TenantRow], Message]]] = []
-    wished = {"level": wish.level, "run_min": wish.run_min, "pending_max": wish.pending_max}
+    wished = {
+        "level": wish.level,
+        "run_min": wish.run_min,
+        "pending_max": wish.pending_max,
+        "harvest": wish.harvest,
+    }
     named = {name: value for name, value in wished.items() if value is not None}
     if named:
 

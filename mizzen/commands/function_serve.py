@@ -29,9 +29,10 @@ def serve(
     region: Annotated[tuple[str, ...], Parameter(help="Where the capacity may be; can be given again.")] = (),
     json: Json = False,
 ) -> None:
-    """Hold capacity for functions until the service is cancelled; only its id is printed."""
+    """Hold capacity for functions until the service is cancelled; only its id is printed. Refused where no region runs functions."""
     from mizzen.actions.function_capacity import serving_job
     from mizzen.actions.submit import submitted
+    from mizzen.views.fleet.function_table import regions_with_routers
     from mizzen.views.plane_reads import on_plane
 
     job = serving_job(
@@ -39,6 +40,7 @@ def serve(
     )
 
     async def submit(bus: "Bus", _: "Plane") -> str:
+        await regions_with_routers(bus, region)
         return await submitted(bus, job, uuid.uuid4().hex)
 
     workload = on_plane(submit)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from mizzen.terminal.harvest_options import UNSAID, HarvestOptions
 from mizzen.terminal.options import Json
 from mizzen.terminal.output import FAILED, MISUSED, CommandError, tell_json, tell_lines, tell_problem
 
@@ -46,17 +47,18 @@ def set_(
     limit: Annotated[
         str, Parameter(help="Share of each zone's GPUs that may be in use, as in 95%; 100% for no limit.")
     ] = "",
+    harvest: HarvestOptions = UNSAID,
     region: OneRegion = "",
     json: Json = False,
 ) -> None:
-    """Set by which rules a pool is searched, and what of it stays free; what is not said stays as it is."""
+    """Set by which rules a pool is searched, what of it stays free, and what functions may use; what is not said stays as it is."""
     import msgspec
 
     from mizzen.actions.settings.pools import set_pool, wish_of
     from mizzen.views.fleet.pool_table import set_text
     from mizzen.views.plane_reads import on_plane
 
-    wish = wish_of(rules.strip(), reserve.strip(), limit.strip())
+    wish = wish_of(rules.strip(), reserve.strip(), limit.strip(), harvest)
     done = on_plane(lambda bus, _: set_pool(bus, pool, wish, region))
     if json:
         tell_json(msgspec.to_builtins(done))

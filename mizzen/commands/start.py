@@ -58,6 +58,7 @@ OF_A_REGION = frozenset(
         "data_service",
         "function_router",
         "function_server",
+        "harvester",
         "placement_store",
         "region_broker",
         "task_control",

@@ -39,6 +39,38 @@ def list_all(*, json: Json = False) -> None:
     tell_lines([*table_of(listed.rows, width), "", *ceilings_of(listed)])
 
 
+@tenants.command(name="set")
+def set_(
+    tenant: Tenant,
+    /,
+    *,
+    harvest: Annotated[
+        str,
+        Parameter(
+            help="How far its functions use harvested capacity: none, all, or bounded:P, where P is the part of calls that may be lost, as in bounded:0.001."
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Set how much risk a tenant's functions take: whether they use capacity that its owner may want back.
+
+    `mizzen quota set` sets its level, entitlements and budget.
+    """
+    import msgspec
+
+    from core.nouns.ids import TenantName
+    from mizzen.actions.quotas import set_harvest
+    from mizzen.actions.settings.harvest import tenant_use_of, use_text
+    from mizzen.views.plane_reads import on_plane
+
+    use = tenant_use_of(harvest.strip())
+    row = on_plane(lambda bus, _: set_harvest(bus, TenantName(tenant), use))
+    if json:
+        tell_json(msgspec.to_builtins(row))
+    else:
+        print(f"functions of {row.tenant} use harvested capacity: {use_text(row.settings.harvest)}")
+
+
 @tenants.command(name="grant")
 def grant(
     tenant: Tenant,

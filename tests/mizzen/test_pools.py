@@ -124,7 +124,7 @@ def test_options_are_understood(words: tuple[str, str, str], wish: Wish) -> None
 @pytest.mark.parametrize(
     ("words", "problems"),
     [
-        (("", "", ""), ["say what is to be set: --rules, --reserve or --limit"]),
+        (("", "", ""), ["say what is to be set: --rules, --reserve, --limit, --harvest or another option"]),
         (("", "-1", ""), ["--reserve: -1 is no count of nodes; write --reserve 4"]),
         (("", "", "0%"), ["--limit: 0% is no share of a pool; write --limit 95%, and 100% for none"]),
         (("", "four", "95"), ["--reserve: four is no count of nodes", "--limit: 95 is no share"]),

@@ -86,7 +86,7 @@ def test_training_scripts_find_all_that_the_installed_package_names_for_them() -
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         )
     )
-    ours = ("mizzen.sdk.mizzen.task", "mizzen.sdk.mizzen.functions")
+    ours = ("mizzen.sdk.mizzen.task", "mizzen.sdk.mizzen.functions", "mizzen.sdk.mizzen.lending")
     loaded = {name for name in mizzen.__all__ if getattr(mizzen, name).__module__ in ours}
     assert {*offered} - {"function"} == loaded, "the installed package has a decorator of its own"
 
@@ -97,9 +97,9 @@ def test_python_without_any_package_imports_it(tmp_path: Path) -> None:
     command = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(SDK)!r}); {SAYS_MODULES}")
     files = [file for file in json.loads(said(command, tmp_path)) if file]
     strangers = [file for file in files if not Path(file).is_relative_to(library)]
-    assert {str(OURS.with_name(name)) for name in ("__init__.py", "functions.py", "task.py")} == set(
-        strangers
-    )
+    assert {
+        str(OURS.with_name(name)) for name in ("__init__.py", "functions.py", "lending.py", "task.py")
+    } == set(strangers)
 
 
 @pytest.mark.parametrize("minor", [minor for minor in MINORS if minor != sys.version_info.minor])

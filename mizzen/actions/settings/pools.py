@@ -17,9 +17,11 @@ from core.nouns.pool import POOLS, PoolSettings, Survives
 from core.nouns.pooling import PoolingPolicy
 from core.rules.pool_needs import gpus_by_domain, problems_of_needs
 from mizzen.actions.node_scopes import region_of
+from mizzen.actions.settings.harvest import HarvestWish, harvest_wish_of, harvested_by, held_price_of
 from mizzen.actions.settings.pooling import PolicyWish, asked_on_revision, permille_of, refuse, set_policy
 from mizzen.actions.workloads import TRIES_MAX
 from mizzen.connect.plane import submitter
+from mizzen.terminal.harvest_options import UNSAID, HarvestOptions
 from mizzen.terminal.node_options import PlaceOptions
 from mizzen.terminal.output import CommandError
 from mizzen.views.phrases.pool_text import needs_text
@@ -45,6 +47,9 @@ class Wish(Struct, frozen=True):
     needs: tuple[tuple[str, int], ...] | None = None
     """GPUs by type, as operators write types: 0 takes a type out, and types that are not named stay. Empty: no type is needed any more."""
     survives: Survives | None = None
+    harvest: HarvestWish | None = None
+    price: int | None = None
+    """Of a held GPU-hour, in millionths."""
 
 
 class Done(Struct, frozen=True):
@@ -61,9 +66,9 @@ class Done(Struct, frozen=True):
     """Whether the pool had these settings before."""
 
 
-def wish_of(rules: str, reserve: str, limit: str) -> Wish:
+def wish_of(rules: str, reserve: str, limit: str, harvest: HarvestOptions = UNSAID) -> Wish:
     """What is meant by the options; an empty one says nothing. Raises CommandError with everything that is wrong."""
-    problems = []
+    problems: list[str] = []
     if reserve and not (reserve.isascii() and reserve.isdigit() and len(reserve) < DIGITS_MAX):
         problems.append(f"--reserve: {shown(reserve)} is no count of nodes; write --reserve 4")
     share = permille_of(limit)
@@ -71,10 +76,11 @@ def wish_of(rules: str, reserve: str, limit: str) -> Wish:
         problems.append(
             f"--limit: {shown(limit)} is no share of a pool; write --limit 95%, and 100% for none"
         )
-    if not (rules or reserve or limit):
-        problems.append("say what is to be set: --rules, --reserve or --limit")
+    harvested, price = harvest_wish_of(harvest, problems), held_price_of(harvest, problems)
+    if not (rules or reserve or limit or harvest != UNSAID):
+        problems.append("say what is to be set: --rules, --reserve, --limit, --harvest or another option")
     refuse(problems)
-    return Wish(rules or None, int(reserve) if reserve else None, share)
+    return Wish(rules or None, int(reserve) if reserve else None, share, harvest=harvested, price=price)
 
 
 def need_of(words: Sequence[str], survives: str) -> Wish:
@@ -134,6 +140,8 @@ def settings_of(image: RegionImage, pool: str, wish: Wish) -> PoolSettings:
     """Return the settings that a wish makes of a pool's present ones. Raises CommandError for types that cannot be told."""
     settings = image.pools.of(pool)
     said = {name: value for name in wish.__struct_fields__ if (value := getattr(wish, name)) is not None}
+    if wish.harvest is not None:
+        said["harvest"] = harvested_by(pool, settings, wish.harvest)
     if wish.needs:
         said["needs"] = _needs_of(wish.needs, settings, set(gpus_by_domain(image.capacity)))
     return replace(settings, **said)

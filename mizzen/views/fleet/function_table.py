@@ -41,8 +41,8 @@ class RouterShown(Struct, frozen=True):
     functions: tuple[ShownFunction, ...]
 
 
-async def routers_of_plane(bus: Bus, region: str) -> tuple[list[RouterShown], list[tuple[str, str]]]:
-    """Return the routers of the region that is named, or of all; and those without an answer, each with the reason."""
+async def heard_routers(bus: Bus, region: str) -> dict[tuple[RegionName, str], RouterHere]:
+    """Return the routers that live, of the region that is named or of all, by region and name. Raises CommandError without any."""
     heard: dict[tuple[RegionName, str], RouterHere] = {}
 
     def hear(parcel: Parcel, _: str) -> None:
@@ -56,9 +56,28 @@ async def routers_of_plane(bus: Bus, region: str) -> tuple[list[RouterShown], li
         await asyncio.sleep(LISTEN / QUESTIONS / SECOND)
     await subscription.close()
     if not heard:
-        where = f"of region {region} " if region else ""
-        text = f"no router {where}was heard; a region runs functions if its section of the fleet file says `functions: true`"
-        raise CommandError(text)
+        raise _no_router((region,) if region else ())
+    return heard
+
+
+async def regions_with_routers(bus: Bus, regions: tuple[str, ...]) -> set[RegionName]:
+    """Return those of these regions, or of all if none is named, of which a router lives. Raises CommandError without any."""
+    found = {region for region, _ in await heard_routers(bus, regions[0] if len(regions) == 1 else "")}
+    if regions and not found & {*regions}:
+        raise _no_router(regions)
+    return found & {*regions} if regions else found
+
+
+def _no_router(regions: tuple[str, ...]) -> CommandError:
+    where = f"of {' or '.join(f'region {region}' for region in regions)} " if regions else ""
+    return CommandError(
+        f"no router {where}was heard; a region runs functions if its section of the fleet file says `functions: true`"
+    )
+
+
+async def routers_of_plane(bus: Bus, region: str) -> tuple[list[RouterShown], list[tuple[str, str]]]:
+    """Return the routers of the region that is named, or of all; and those without an answer, each with the reason."""
+    heard = await heard_routers(bus, region)
     found: list[RouterShown] = []
     silent = [
         (f"{name}/{router}", "it was not heard")

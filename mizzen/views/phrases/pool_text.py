@@ -1,5 +1,7 @@
 """Settings and needs of pools, the policy by which nodes follow them, and the reasons of plans, within a sentence."""
 
+from core.nouns.harvest import HarvestSettings
+from core.nouns.instant import SECOND
 from core.nouns.pool import PERMILLE, PoolSettings, Survives, percent_text
 from core.nouns.pooling import MoveReason, PoolingPolicy
 from core.rules.placement.rule_sets import rule_set_name
@@ -22,8 +24,26 @@ def settings_text(settings: PoolSettings) -> str:
         f"keeps {nodes}" if nodes else "",
         f"takes work up to {limit}" if limit else "",
         needs_text(settings) if settings.needs else "",
+        f"costs {price_text(settings.price)} a GPU-hour" if settings.price else "",
+        harvest_text(settings.harvest) if settings.harvest is not None else "",
     ]
     return ", ".join(filter(None, parts))
+
+
+def harvest_text(harvest: HarvestSettings) -> str:
+    """Return how a pool is harvested as the end of a sentence: `is harvested with a grace of 30s, less 8 GPUs in each zone`."""
+    if not harvest.is_on:
+        return "is not harvested"
+    kept = f", less {harvest.keep} GPU{'s' if harvest.keep > 1 else ''} in each zone" if harvest.keep else ""
+    reserve = " with its reserve" if harvest.takes_reserve else ""
+    price = f", at {price_text(harvest.price)} a GPU-hour" if harvest.price else ""
+    after, grace = (f"{span / SECOND:g}s" for span in (harvest.after, harvest.grace))
+    return f"is harvested{reserve} after {after} with a grace of {grace}{kept}{price}"
+
+
+def price_text(millionths: int) -> str:
+    """Return a price as people write it: `0.5`, `2`."""
+    return f"{millionths / 1_000_000:.6f}".rstrip("0").rstrip(".")
 
 
 def needs_text(settings: PoolSettings) -> str:

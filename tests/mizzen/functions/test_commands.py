@@ -227,6 +227,8 @@ def test_functions_are_listed_by_router(here: Path, plane: FunctionsPlane, capsy
     assert "no router of region there was heard" in refused(
         capsys, "functions", "--region", "there", exit_code=1
     )
+    told = refused(capsys, "functions", "serve", "--region", "there", "--region", "yonder", exit_code=1)
+    assert "no router of region there or region yonder was heard" in told
 
 
 def test_tenant_calls_with_its_credentials(
