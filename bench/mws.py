@@ -37,6 +37,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bench.support.choices import numbers
+from bench.support.functions.capacity import capacity_of
 from bench.support.functions.load import CORE_SECONDS, CallLoad
 from bench.support.functions.region import SERVERS, SIZE, Measured, Region, Setup, Spans
 from bench.support.report import Findings, Yardstick, at_least, at_most
@@ -142,13 +143,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
 def tried(name: str, seed: int, effort: Effort) -> Tried:
     """Find the capacity of one way, and the shares of cold starts."""
     way = (MAIN | OTHERS)[name]
-    within, over = 0.0, RATE_MAX
-    for _ in range(effort.steps):
-        rate = (within + over) / 2
-        if played(way, seed, rate, effort.spans).is_within:
-            within = rate
-        else:
-            over = rate
+    within = capacity_of(lambda rate: played(way, seed, rate, effort.spans), RATE_MAX, effort.steps)
     runs = {
         rate: played(way, seed, rate, effort.spans)
         for rate in (RATES if name in CURVES else (COMPARED,))

@@ -18,6 +18,7 @@ from runtime.loop import loop_name
 
 SYNCS = 50
 SYNCED_BYTES = 4096
+NEARLY_ALL = 0.999
 
 
 class Bar(Struct, frozen=True, omit_defaults=True):
@@ -111,7 +112,9 @@ def report_of(name: str, findings: Findings, where: Machine, took_seconds: float
 
 
 def rounded(value: float) -> float:
-    """Four digits: no figure here is better than that."""
+    """Four digits: no figure here is better than that. A share close to all has four of what it lacks."""
+    if NEARLY_ALL < value < 1:
+        return 1 - float(f"{1 - value:.4g}")
     return float(f"{value:.4g}")
 
 
@@ -176,6 +179,8 @@ def print_report(report: Report, console: Console) -> None:
 
 def shown(value: float) -> str:
     """A figure with its thousands apart."""
+    if NEARLY_ALL < value < 1:
+        return f"{value:.9g}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import subprocess
 import sys
 from collections import Counter, deque
 from itertools import islice
@@ -18,6 +17,7 @@ from bench.support.functions.running import ProgramFailed, told_by
 from bench.support.functions.timed import Timed, fastest, forms_of, peers_of
 from bench.support.functions.tokens import Written, figures_of, read
 from mizzen.sdk.mizzen.functions import CallFailed, CallLost, CallRefused
+from tests.bench.small import small
 
 HOUSE = Path(__file__).resolve().parents[2]
 SMALL = Work(mapped=30, called=20, in_flight=3, one_by_one=15, warm=2)
@@ -245,18 +245,6 @@ def test_rate_is_between_two_lines() -> None:
 
 
 # Small runs.
-
-
-def small(name: str, directory: Path) -> dict[str, float]:
-    """Run a benchmark as people type it; its figures, of which every bar is one."""
-    command = [sys.executable, "-m", "bench", name, "--json", "--quick", "--directory", str(directory)]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=False)
-    assert 0 == done.returncode, done.stderr
-    report = json.loads(done.stdout)
-    assert all(report["figures"][bar["name"]] == bar["value"] for bar in report["bars"])
-    assert [] == list(directory.iterdir())
-    figures: dict[str, float] = report["figures"]
-    return figures
 
 
 @pytest.mark.processes

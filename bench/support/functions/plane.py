@@ -46,6 +46,16 @@ async def serving_plane(
     directory: Path, fleet: str = FLEET, regions: tuple[RegionName, ...] = (HERE,), cores: int = CORES
 ) -> AsyncIterator[ServingPlane]:
     """Keep a plane of this fleet up; enter once a service holds so many cores of `here` for functions."""
+    async with empty_plane(directory, fleet) as plane:
+        client = Client(plane.connection.endpoint("client"), regions)
+        await client.begin()
+        await _serve(client, cores)
+        yield plane
+
+
+@asynccontextmanager
+async def empty_plane(directory: Path, fleet: str = FLEET) -> AsyncIterator[ServingPlane]:
+    """Keep a plane of this fleet up on which nothing runs."""
     directory.mkdir(parents=True)
     file = directory / "fleet.yaml"
     file.write_text(fleet)
@@ -57,9 +67,6 @@ async def serving_plane(
     try:
         connection = await NatsConnection.connect(processes.url, "bench", "client", timeout=seconds(30))
         try:
-            client = Client(connection.endpoint("client"), regions)
-            await client.begin()
-            await _serve(client, cores)
             yield ServingPlane(directory, processes, connection, deaths)
         finally:
             await connection.close()

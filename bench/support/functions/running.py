@@ -66,8 +66,13 @@ async def told_by(
     try:
         return msgspec.json.decode(output.strip().rpartition(b"\n")[2], type=told)
     except msgspec.MsgspecError as error:
-        last = _errors(directory, name).read_text(errors="replace").strip().rpartition("\n")[2]
+        last = error_of(directory, name)
         raise ProgramFailed(f"{name} ended with {process.returncode} and no result: {last}") from error
+
+
+def error_of(directory: Path, name: str) -> str:
+    """Return the last line of a program's errors."""
+    return _errors(directory, name).read_text(errors="replace").strip().rpartition("\n")[2]
 
 
 def _errors(directory: Path, name: str) -> Path:
