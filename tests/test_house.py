@@ -41,7 +41,7 @@ ONE_FILE_A_PART = frozenset({
 LONGER_FOR_A_REASON: dict[str, str] = {}
 
 # Roles without work in a plane of one region that runs no functions.
-ROLES_LEFT_OUT = frozenset({"data_service", "function_router", "function_server"})
+ROLES_LEFT_OUT = frozenset({"data_service", "function_router", "function_server", "harvester"})
 
 # The clock, dice, files, sockets, log lines, threads and solvers: all that makes two runs differ.
 IMPURE_MODULES = frozenset({

@@ -15,6 +15,7 @@ from scenarios.accounting.preemption import Negotiated, lines_of_negotiated, neg
 from scenarios.play.live import LiveRun, TenantsAt
 from scenarios.play.live_data import DataRead, data_read, lines_of_data
 from scenarios.play.live_functions import CallsMade, lines_of_calls
+from scenarios.play.live_harvest import HarvestedIn, harvested_in, lines_of_harvest
 from scenarios.play.live_pipelines import PipelineRan, lines_of_pipelines, pipelines_ran
 from scenarios.play.live_turns import TurnsOf, turns_of
 from scenarios.schema.expectations import Met
@@ -74,6 +75,8 @@ class Summary(Struct, frozen=True):
     """Job files with stages."""
     calls: list[CallsMade] = []
     """By programs that call functions."""
+    harvest: list[HarvestedIn] = []
+    """By region; empty: nothing was harvested."""
 
     @property
     def is_good(self) -> bool:
@@ -135,6 +138,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         data=data,
         pipelines=pipelines,
         calls=run.look.calls,
+        harvest=harvested_in(witness.images, [plan.region for plan in run.spec.plan.regions]),
     )
 
 
@@ -270,6 +274,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         *lines_of_data(summary.data),
         *lines_of_pipelines(summary.pipelines),
         *lines_of_calls(summary.calls),
+        *lines_of_harvest(summary.harvest),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         *lines_of_claims(summary.claims),

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from core.images import RegionImage
 from core.messages.base import Answer, Message, Refused
 from core.messages.pools import PoolAnswered, PoolingPolicyAnswered, SetPool, SetPoolingPolicy
@@ -10,6 +12,7 @@ from core.nouns.pool import SHARED_POOL, PoolSettings
 from core.nouns.reasons import Reason
 from runtime.wiring import RegionPlan
 from scenarios.play.operators import LOOK_AGAIN_SECONDS, OPERATOR, TRIES_MAX, Operators
+from scenarios.schema.harvest import HarvestSpec
 from scenarios.schema.pools import PoolsSpec
 from scenarios.users import Users
 
@@ -28,6 +31,13 @@ async def state_needs(users: Users, plan: RegionPlan, spec: PoolsSpec) -> list[s
     for pool, one in settings.items():
         problems += await set_pool(users, region, pool, one)
     return problems
+
+
+async def lend(users: Users, region: RegionName, spec: HarvestSpec) -> list[str]:
+    """Have a pool of a region lend its free capacity to functions. Return each refusal."""
+    image: RegionImage = await Operators(users).image(region, "pools")
+    settings = replace(image.pools.of(spec.pool), harvest=spec.settings)
+    return await set_pool(users, region, spec.pool, settings)
 
 
 def settings_in(plan: RegionPlan, spec: PoolsSpec) -> dict[str, PoolSettings]:

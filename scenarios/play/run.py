@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from core.nouns.dispatch import DispatchSettings
 from core.nouns.ids import RegionName, ShareKey, TenantName
+from scenarios.accounting.harvest import HarvestKept
 from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
@@ -30,7 +31,7 @@ from scenarios.play.callers import Callers
 from scenarios.play.data_settings import state_data
 from scenarios.play.on_call import OnCall
 from scenarios.play.operators import Operators
-from scenarios.play.pool_needs import state_needs
+from scenarios.play.pool_needs import lend, state_needs
 from scenarios.scenario import ScenarioSpec
 from scenarios.schema.expectations import compared
 from scenarios.schema.outcome import Outcome
@@ -66,6 +67,8 @@ class Run:
         self.callers = Callers(self.users)
         self.calls = self.callers.kept
         witness.watchers.append(self.calls.take)
+        self.harvest = HarvestKept()
+        witness.watchers.append(self.harvest.take)
         self.controllers = Controllers(spec.controllers, seed)
         self.on_call = OnCall(world)
         self._checks = [check for check in spec.checks if world.can_be_seen_through or not check.sees_through]
@@ -125,6 +128,10 @@ class Run:
             if self.spec.fleet.pools is not None:
                 for region in self.spec.plan.regions:
                     self.outcome.problems += await state_needs(self.users, region, self.spec.fleet.pools)
+            if (harvest := self.spec.fleet.harvest) is not None:
+                for region in self.spec.plan.regions:
+                    if region.functions is not None:
+                        self.outcome.problems += await lend(self.users, region.region, harvest)
             if self.spec.preemption is not None:
                 for region in self.spec.plan.regions:
                     refused = await operators.preempt_by(region.region, self.spec.preemption.settings)
@@ -271,6 +278,7 @@ class Run:
         outcome.figures |= {
             **witness.figures(now),
             **self.calls.figures(),
+            **self.harvest.figures(),
             "clock_words": float(self.on_call.words),
             "pipelines_refused": float(len(self.users.refused_pipelines)),
         }

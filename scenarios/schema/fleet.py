@@ -22,6 +22,7 @@ from runtime.fleet_file import POOL, FleetFile, FunctionsSpec, Name, RegionSpec,
 from runtime.wiring import Plan, RegionPlan, Unit
 from scenarios.schema.agents import AgentsSpec
 from scenarios.schema.data import DataFleetSpec
+from scenarios.schema.harvest import HarvestSpec
 from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
 from scenarios.schema.pools import PoolsSpec
 
@@ -59,7 +60,7 @@ MOST = {
 """Of a region that is named: a plane's own fleet file may say more."""
 
 
-OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings", "data", "pools")
+OF_ALL_REGIONS = ("regions", "planner", "shared", "agent_settings", "data", "pools", "harvest")
 """Fields that stand beside `regions` that are named."""
 
 
@@ -113,6 +114,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Storage, links and datasets, beside `regions` that are named too; None: no region has a data service."""
     pools: PoolsSpec | None = None
     """Needs of pools, beside `regions` that are named too; None: nodes stay in the pools of their workers."""
+    harvest: HarvestSpec | None = None
+    """A pool that lends its free capacity to functions, beside `regions` that are named too; None: a plane's own settings."""
 
 
 class MixedRegion(RegionSpec, frozen=True):
@@ -330,6 +333,7 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     agents = _beside(given, "agent_settings", AgentsSpec, path, errors)
     data = _beside(given, "data", DataFleetSpec, path, errors)
     pools = _beside(given, "pools", PoolsSpec, path, errors)
+    harvest = _beside(given, "harvest", HarvestSpec, path, errors)
     found = {}
     for name, region in given["regions"].items():
         tried(errors, partial(read_value, name, Name, (*at, name)))
@@ -342,7 +346,13 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
         raise FieldErrors(errors)
     regions = {name: region for name, region in found.items() if region is not None}
     fleet = FleetSpec(
-        regions, planner=bool(planner), shared=shared, agent_settings=agents, data=data, pools=pools
+        regions,
+        planner=bool(planner),
+        shared=shared,
+        agent_settings=agents,
+        data=data,
+        pools=pools,
+        harvest=harvest,
     )
     errors = [
         *_problems_of_shared(fleet, path),

@@ -37,6 +37,7 @@ from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.swarm.data import OF_COPIES, has_copies, with_copies
 from scenarios.swarm.dispatch import OF_DISPATCH, with_dispatch
 from scenarios.swarm.functions import has_functions, with_functions
+from scenarios.swarm.harvest import OF_HARVEST, has_harvest, with_harvest
 from scenarios.swarm.pipelines import has_pipelines, with_pipelines
 from scenarios.swarm.pools import OF_POOLS, has_pools, with_pools
 from scenarios.workload import Workload, gpus_of
@@ -124,6 +125,8 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     spec = with_functions(spec, dice) if has_functions(dice) else spec
     dice = random.Random(f"swarm/{seed}/pools")
     spec = with_pools(spec, dice) if has_pools(spec, dice) else spec
+    dice = random.Random(f"swarm/{seed}/harvest")
+    spec = with_harvest(spec, dice) if has_harvest(spec, dice) else spec
     return with_dispatch(spec, random.Random(f"swarm/{seed}/dispatch"))
 
 
@@ -135,7 +138,7 @@ def _draw_plain(seed: int) -> ScenarioSpec:
     kinds = {
         name: kind
         for name, kind in parts_in("faults", Fault).items()
-        if kind not in (*OF_SOME, *OF_COPIES, *OF_POOLS, *OF_DISPATCH)
+        if kind not in (*OF_SOME, *OF_COPIES, *OF_POOLS, *OF_DISPATCH, *OF_HARVEST)
     }
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)

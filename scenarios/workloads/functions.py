@@ -14,7 +14,7 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import NEVER, Emulation, Kind, RetryLimits, Serves, WorkloadSpec
 from runtime.fleet_file import RegionSpec
 from scenarios.schema.fleet import FleetSpec, emulated_regions
-from scenarios.schema.parts import FieldError, NotNegative, Positive, PositiveFloat, Share, Steps
+from scenarios.schema.parts import Count, FieldError, NotNegative, Positive, PositiveFloat, Share, Steps
 from scenarios.workload import Arrival, Workload, draw_region, gpus_of
 
 YEAR: Nanoseconds = seconds(365 * 24 * 3_600)
@@ -63,8 +63,8 @@ class Functions(Workload, frozen=True, kw_only=True):
     their user once every call has ended. Run times of calls and warm-up times are not compressed.
     """
 
-    workloads: Positive = 2
-    """Services."""
+    workloads: Count = 2
+    """Services; 0: calls run on harvested capacity alone."""
     tasks: Positive = 2
     """Of one service."""
     gpus: Positive = 1
@@ -111,7 +111,7 @@ class Functions(Workload, frozen=True, kw_only=True):
     def times(self, dice: random.Random) -> list[float]:
         """All services at the beginning; or the first one, and the others at any time."""
         later = [dice.uniform(*COME_AND_GO_BEGINS) for _ in range(self.workloads - 1)]
-        return [0.0, *later] if self.come_and_go else [0.0] * self.workloads
+        return [0.0, *later][: self.workloads] if self.come_and_go else [0.0] * self.workloads
 
     def problem(self, fleet: FleetSpec, path: Steps) -> FieldError | None:
         """What is wrong with it on this fleet."""

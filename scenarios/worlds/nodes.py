@@ -51,10 +51,17 @@ class TroubledNodes(EmulatedSpool):
         """Whether they stand still."""
         return self._frozen_at is not None
 
+    @property
+    def moves_since(self) -> Instant:
+        """When they have last stood still."""
+        return self._still_until
+
     def lose_power(self) -> None:
         """All tasks are gone, and nothing is remembered but the fence. Frozen nodes are no longer frozen."""
         for key in list(self.shares):
             self.forget_share(key)
+        if self.clearing is not None:
+            self.clearing.forget()
         self._paces.clear()
         self._freezes.forget()
         self._frozen_at = None

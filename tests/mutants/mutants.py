@@ -603,4 +603,39 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "recalled_device_forgotten",
+        "A grant on a harvested node recalls one device less than its tasks need.",
+        (
+            Edit(
+                "core/images/harvest.py",
+                "            left = known.free.minus(need).largest(NOTHING)\n",
+                "            left = known.free.minus(need).plus(Amount(min(1_000, need.gpu_milli))).largest(NOTHING)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "prepared_too_soon",
+        "Tasks are prepared while executors still use their node.",
+        (
+            Edit(
+                "runtime/tasks/tasks_first.py",
+                "            if not self._is_clear(name, fits):\n",
+                "            if self._is_clear(name, fits):\n"
+                "                return True\n"
+                "            if not name:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "executors_never_killed",
+        "A worker waits for executors that have not left when the grace is over, and kills none.",
+        (
+            Edit(
+                "runtime/tasks/tasks_first.py",
+                "        self._evict(known, uses, fits)\n        return self._is_clear(known, self._uses(), fits)\n",
+                "        return False\n",
+            ),
+        ),
+    ),
 )

@@ -5,15 +5,18 @@ import math
 import pytest
 from msgspec.structs import replace
 
+from core.events.harvest import HarvestOffered, HarvestReleased
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled
 from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, GangStarted, NodesJoined
 from core.fact import Event
+from core.nouns.harvest import HarvestPart, ReleasedPart
 from core.nouns.ids import GLOBAL_LOG, ClaimId, LogName, RegionName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.limits import AUDIT_INTERVAL
 from core.nouns.reasons import Reason
 from core.nouns.workload import Consent, Emulation, EndCause, JobSpec, Phase, Program
 from scenarios.accounting.attempts import Accounting, percentile
+from scenarios.accounting.harvest import HarvestKept
 from scenarios.accounting.witness import Witness
 from scenarios.schema.fleet import FleetSpec, plan_of
 from tests.builders import (
@@ -255,3 +258,21 @@ def test_witness_checks_everything_again_from_time_to_time() -> None:
 def another(number: int) -> NodesJoined:
     """One more worker."""
     return joined(f"w{number}", 4 * number, 1)
+
+
+def test_recall_that_a_start_ends_is_reclaimed_then() -> None:
+    """The slowest are those of which no function server says that they are over."""
+    kept = HarvestKept()
+    events = (
+        joined(),
+        HarvestOffered(1, (HarvestPart(((0, 1),), amount(8), pool="training"),), seconds(30)),
+        granted(a_claim("w-1", placed={0: 4})),
+        granted(a_claim("w-2", placed={1: 4})),
+        HarvestReleased((ReleasedPart(1, 3, seconds(1)),)),
+        GangStarted(*attempt("w-1")),
+        GangStarted(*attempt("w-2")),
+    )
+    for place, event in enumerate(events, 1):
+        kept.take(a_fact(event, place))
+    figures = kept.figures()
+    assert (3.0, 1.0) == (figures["p99_reclaim_seconds"], figures["harvest_releases"])

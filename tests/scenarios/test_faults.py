@@ -35,6 +35,8 @@ FIELDS = {
     "dataset_set": "dataset: clicks",
     "failed_sync": WRITING,
     "lost_tail": WRITING,
+    "recall_storm": "for_seconds: 1",
+    "recall_unheeded": "after_seconds: 10, for_seconds: 20",
     "torn_write": WRITING,
 }
 NEED_USERS_ALONE = (
@@ -53,10 +55,13 @@ NEED_USERS_ALONE = (
     "move_storm",
     "pool_need_set",
     "quota_set",
+    "recall_storm",
     "requeue_storm",
     "submission_storm",
     "work_on_nodes",
 )
+WAIT_FOR_USERS = ("recall_unheeded",)
+"""Those that ask the world for nothing before users' calls are in the way of users' tasks."""
 
 
 TENANTS = {
@@ -70,18 +75,28 @@ fleet: {shared: {round_seconds: 20}, regions: {r0: {nodes: 4, gpu_type: H100}, s
 workload: {shared: {workloads: 12, hours: 0.1, minutes_median: 2, minutes_max: 4}}
 """
 NEEDS = "data: {datasets: {clicks: {home: r0}}}, planner: true, pools: {needs: {training: {H100: 16}, service: {H100: 8}}, survive_nothing: [training, service]}}"
-IN_POOL = ("round_crash",)
-"""Those that strike rounds of a shared pool."""
+HARVESTED = """
+fleet: {regions: 1, nodes: 4, functions: true, harvest: {after_seconds: 1}}
+workload: {functions: {workloads: 1, hours: 0.1, calls: 200}}
+"""
+IN_THE_WAY = """
+fleet: {regions: 1, nodes: 4, functions: true, harvest: {after_seconds: 1}}
+workload:
+  - functions: {workloads: 1, hours: 0.1, calls: 1200, gpu_share: 1, run_seconds: 10, run_seconds_max: 60}
+  - steady: {workloads: 12, hours: 0.1, minutes_median: 0.3, minutes_max: 1, gpus_max: 16}
+"""
+FLEETS = {"round_crash": POOL, "recall_storm": HARVESTED, "recall_unheeded": IN_THE_WAY}
+"""Those that strike what the small scenario does not have."""
 
 
 def scenario_of(fault: str, fields: str = "") -> ScenarioSpec:
     """The small scenario with this fault alone."""
     text = SMALL.replace("FAULT", f"{fault}: {{{fields}}}")
-    if fault in IN_POOL:
+    if fault in FLEETS:
         text = "".join(
             line for line in text.splitlines(keepends=True) if not line.startswith(("fleet", "workload"))
         )
-        text += POOL
+        text += FLEETS[fault]
     if fault == "pool_need_set":
         text = text.replace("data: {datasets: {clicks: {home: r0}}}}", NEEDS)
     if fault in TENANTS:
@@ -199,7 +214,7 @@ class Bare(World):
         return await self.other.is_quiet()
 
 
-@pytest.mark.parametrize("name", [name for name in FAULTS if name not in NEED_USERS_ALONE])
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in NEED_USERS_ALONE + WAIT_FOR_USERS])
 def test_fault_that_a_world_cannot_cause_says_so(name: str) -> None:
     """Whatever it asks of the world first."""
 

@@ -9,6 +9,7 @@ from core.effects import EndExecutor, PrepareShare, ReadBook, StartExecutor, Sta
 from core.events.region import NodesLost
 from core.fact import Event
 from core.images import RegionImage, empty_image
+from core.messages.harvest import NodeSize
 from core.messages.workers import PrepareTasks
 from core.nouns.function import FunctionSpec, Holding, WarmSpans
 from core.nouns.ids import AttemptKey, RegionName, TenantName, WorkerName, WorkloadId
@@ -17,6 +18,7 @@ from core.nouns.operation import WHOLE
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Serves
 from runtime.functions.emulated import EmulatedExecutors
+from runtime.tasks.book import ExecutorUse
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.simulated.physics import Physics
 from tests.builders import EU, EU_LOG, US, a_claim, a_spread, facts_of, granted, joined
@@ -25,6 +27,7 @@ from tests.runtime.aids import Place, in_virtual_time
 W0, W1 = WorkerName("w0"), WorkerName("w1")
 ML = TenantName("ml")
 CORE = Amount(0, 1_000, 1 << 30)
+EIGHT = Amount(8_000, 8_000, 8 << 30)
 
 
 class Watched:
@@ -42,7 +45,7 @@ class Watched:
         for region, worker in ((EU, W0), (EU, W1), (US, W0)):
             spool = TroubledNodes(f"worker.{region}.{worker}", place.clock(), range(4))
             self.spools[region, worker] = spool
-            self.physics.watch(region, spool, dict.fromkeys(range(4), 8000))
+            self.physics.watch(region, spool, dict.fromkeys(range(4), EIGHT))
 
     def _agreed(self, region: RegionName, workload: WorkloadId, epoch: int) -> bool:
         return (region, epoch) in self.agreed
@@ -239,6 +242,12 @@ class LyingBook:
         """Two cores."""
         return (Holding("w-1.1.main.0", ML, Serves.OWN, False, (), (), CORE.times(2)),)
 
+    def keep_harvested(self, revision: int, sizes: tuple[NodeSize, ...]) -> None:
+        """Nothing is harvested."""
+
+    def note_executors(self, executors: tuple[ExecutorUse, ...]) -> None:
+        """Nobody asks."""
+
     def watch(self, changed: Callable[[], None]) -> None:
         """Never call back."""
 
@@ -250,7 +259,7 @@ def test_functions_use_what_tasks_hold() -> None:
         watched = Watched(place, granted(a_claim("w-2")))
         executors = EmulatedExecutors(place.clock(), LyingBook())
         spool = watched.spools[EU, W0]
-        watched.physics.watch(EU, spool, dict.fromkeys(range(4), 8000), executors)
+        watched.physics.watch(EU, spool, dict.fromkeys(range(4), EIGHT), executors)
         executors.begin(ReadBook())
         spec = FunctionSpec(ML, "f", "0123abcd", CORE, warm=WarmSpans(seconds(9)))
         assert [] == watched.start(W0, gpu_milli=0, serves=Serves.OWN)

@@ -49,14 +49,15 @@ LIBRARY = (
     pytest.param("keeper_stands_still", marks=pytest.mark.slow),
     pytest.param("nats_outage", marks=pytest.mark.slow),
     pytest.param("paused_keepers", marks=pytest.mark.slow),
+    pytest.param("primary_wants_it_back", marks=pytest.mark.slow),
     pytest.param("rolling_restart_under_load", marks=pytest.mark.slow),
     pytest.param("sixteen_agents_one_rack", marks=pytest.mark.slow),
     pytest.param("store_killed_mid_commit", marks=pytest.mark.slow),
 )
 """Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays them."""
 SHORT = sorted(Path(__file__).with_name("short").glob("*.yaml"))
-"""Six scenarios of a quarter of a minute, which every `make test` plays: kills, a lost bus, a storm of submissions, preemption, drains
-with controllers, and dashboards."""
+"""Seven scenarios of a quarter of a minute, which every `make test` plays: kills, a lost bus, a storm of submissions, preemption, drains
+with controllers, dashboards, and harvested capacity."""
 ROLES = (
     "job_queue",
     "placement_store",
@@ -152,10 +153,10 @@ def test_short_scenario_in_real_processes(path: Path, tmp_path: Path) -> None:
     assert outcome.figures["submitted"] == sum(outcome.ended.values())
 
 
-def test_short_scenarios_are_six_and_short() -> None:
+def test_short_scenarios_are_seven_and_short() -> None:
     """Each is named as its file is, and its load lasts less than ten seconds: `make test` plays all of them."""
     specs = [load_scenario(str(path)) for path in SHORT]
-    assert ["bus_lost", "dashboards", "drained", "killed", "preempted", "storm"] == [
+    assert ["bus_lost", "dashboards", "drained", "harvested", "killed", "preempted", "storm"] == [
         spec.name for spec in specs
     ]
     assert max(spec.span for spec in specs) < 10

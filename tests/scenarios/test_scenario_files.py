@@ -141,7 +141,7 @@ ERRORS = {
     ),
     ("nodes: 20", "nodes: 20, wings: 2"): (
         "3:32: fleet.wings: there is no field `wings`; "
-        "there are agent_settings, agents, data, functions, gpu_memory, gpu_type, gpus_per_node, island, nodes, nodes_per_rack, planner, pool, pools, power_domains, regions, shared, workers, zones"
+        "there are agent_settings, agents, data, functions, gpu_memory, gpu_type, gpus_per_node, harvest, island, nodes, nodes_per_rack, planner, pool, pools, power_domains, regions, shared, workers, zones"
     ),
     ("role: worker", "role: worke"): (
         "11:5: faults[1].crash: there is no role `worke`; there are allocation_agent, auditor, job_queue, "

@@ -20,6 +20,7 @@ from scenarios.workloads.bounded import Bounded
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.calibrated import Calibrated
 from scenarios.workloads.diurnal import Diurnal
+from scenarios.workloads.duty_cycle import DutyCycle
 from scenarios.workloads.functions import Functions
 from scenarios.workloads.mast import Mast
 from scenarios.workloads.openb import Openb
@@ -119,10 +120,10 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
 
 def test_every_sort_is_tested() -> None:
     """A new sort is a new test; traces are tested in test_traces.py, pipelines in test_pipelines_load.py, functions in
-    test_functions_load.py.
+    test_functions_load.py, services that lend in test_lending.py.
     """
     known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Mast, Openb, Philly, Pipelines, Shared}
-    known.add(Functions)
+    known |= {DutyCycle, Functions}
     assert known == set(parts_in("workloads", Workload).values())
 
 

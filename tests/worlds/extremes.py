@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from core.nouns.harvest import IDLE_SPANS_MAX, LEND_INTERVAL
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import (
     CHECKPOINT_BYTES_MAX,
@@ -64,6 +65,16 @@ OF_EMULATION: Values = {
     "speeds": ((), (("H100", 1),), (("H100", 1_000_000), ("A100", NEED_MAX)), (("H100", NEED_MAX + 1),)),
     "model": ("", "m", LONGEST, "?"),
     "beside": ((), (("m", 1),), (("m", WHOLE), (LONGEST, 1)), (("m", 0),), (("m", WHOLE + 1),)),
+    "idle": (
+        (),
+        ((LEND_INTERVAL, 0), (LEND_INTERVAL, 1)),
+        ((60 * SECOND, 8),) * IDLE_SPANS_MAX,
+        ((SPAN_MAX, 8), (SPAN_MAX + 1, NUMBER_MAX)),
+        ((1, 1),),
+        ((60 * SECOND, -1),),
+        ((60 * SECOND, 1),) * (IDLE_SPANS_MAX + 1),
+    ),
+    "keeps_bytes": (0, 1, NODE_BYTES_MAX, NEED_MAX, NEED_MAX + 1, -1),
 }
 OF_PROGRAM: Values = {
     "run": ("true", "x" * 1_000),

@@ -21,10 +21,10 @@ from core.nouns.limits import RESTART_DELAY_MIN, UNANSWERED_MAX
 from runtime.data.emulated_world import DataWorld
 from runtime.dispatch.turns import Pace
 from runtime.errors import HostError
-from runtime.functions.emulated import BookSource
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
 from scenarios.accounting.mail_watch import MailWatch
+from scenarios.worlds.function_books import NodesBook
 from scenarios.worlds.interface import WRITE_SECONDS_MAX, Disturbance, Link, Misfortune
 from scenarios.worlds.malformed_bytes import spoiled
 from scenarios.worlds.nodes import TroubledNodes
@@ -72,7 +72,7 @@ class SimulatedDeeds(Misfortune, ABC):
         """The process that a unit is."""
 
     @abstractmethod
-    def book(self, unit: Unit) -> BookSource:
+    def book(self, unit: Unit) -> NodesBook:
         """What functions may use beside a function server."""
 
     @abstractmethod

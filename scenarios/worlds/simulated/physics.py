@@ -11,10 +11,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from core.images import RegionImage
+from core.nouns.function import Place
 from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
-from core.routing.room import Room
-from runtime.functions.devices import read
+from core.nouns.quantities import NOTHING, Amount
+from runtime.functions.devices import at, room_of
 from runtime.functions.emulated import EmulatedExecutors
 from runtime.spool import EmulatedSpool, Share
 from runtime.tasks.emulated import holdings_of
@@ -46,24 +47,30 @@ class Physics:
         self,
         region: RegionName,
         spool: EmulatedSpool,
-        gpu_milli: Mapping[int, int],
+        totals: Mapping[int, Amount],
         executors: EmulatedExecutors | None = None,
     ) -> None:
-        """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has. `executors`: those on its nodes."""
+        """From now on every start in this spool is checked. `totals`: what each of its nodes has. `executors`: those on its nodes."""
         devices = _Devices(spool)
 
         def started(key: ShareKey, share: Share) -> None:
             self._check_live(region, spool, key)
             self._check_once(region, spool, key, share)
             devices.add(key, share)
-            self._check_devices(region, devices, share, gpu_milli)
+            self._check_devices(region, devices, share.nodes, totals, executors)
             check_executors()
 
         def check_executors() -> None:
             if executors is not None:
                 self._check_executors(spool, executors)
+                harvested = {place.node for place in executors.places() if place.is_harvested}
+                self._check_devices(region, devices, sorted(harvested), totals, executors)
+
+        def lent(share: Share) -> None:
+            self._check_devices(region, devices, share.nodes, totals, executors)
 
         spool.on_start = started
+        spool.on_lent = lent
         if executors is not None:
             executors.on_use = check_executors
 
@@ -106,23 +113,38 @@ class Physics:
             self.problems.append(f"{_text(key)} starts in {spool.name}, and its attempt is not alive")
 
     def _check_devices(
-        self, region: RegionName, devices: "_Devices", started: Share, gpu_milli: Mapping[int, int]
+        self,
+        region: RegionName,
+        devices: "_Devices",
+        nodes: Iterable[int],
+        totals: Mapping[int, Amount],
+        executors: EmulatedExecutors | None,
     ) -> None:
+        """Tasks, and executors on what is harvested, together use no more GPUs and memory than there are. Cores are shared."""
         if self._is_given_up(region, devices.spool):
             return
-        for node in started.nodes:
+        for node in nodes:
             used = devices.used(node)
-            if used > gpu_milli[node]:
-                self.problems.append(
-                    f"node {node} of {devices.spool.name} runs {used} GPU milli of {gpu_milli[node]}"
-                )
+            if executors is not None:
+                for amount in executors.used(Place(node, is_harvested=True)).values():
+                    used = used.plus(amount)
+            total = totals[node]
+            for what, uses, has in (
+                ("GPU milli", used.gpu_milli, total.gpu_milli),
+                ("bytes of memory", used.memory_bytes, total.memory_bytes),
+            ):
+                if uses > has:
+                    self.problems.append(f"node {node} of {devices.spool.name} runs {uses} {what} of {has}")
 
     def _check_executors(self, spool: EmulatedSpool, executors: EmulatedExecutors) -> None:
-        """Executors use what live tasks hold for functions, those that stop included, and no more."""
-        held = read(replace(one, is_ending=False) for one in holdings_of(spool.shares.values()))
-        used = executors.used()
-        if Room(held.size, dict(held.lent), used).is_over():
-            self.problems.append(f"functions beside {spool.name} use {used} of {held}")
+        """Executors use what live tasks hold for functions on their node, those that stop included, and no more."""
+        held = [replace(one, is_ending=False) for one in holdings_of(spool.shares.values())]
+        for place in sorted(executors.places()):
+            if place.is_harvested:
+                continue
+            used = executors.used(place)
+            if room_of(at(held, place), used.items()).is_over():
+                self.problems.append(f"functions beside {spool.name} use {used} of {held} at {place}")
 
     def _is_given_up(self, region: RegionName, spool: EmulatedSpool) -> bool:
         """Lost until it reports empty: whatever its attempts ended of, what runs there may still run."""
@@ -156,27 +178,33 @@ class _Devices:
 
     def __init__(self, spool: EmulatedSpool) -> None:
         self.spool = spool
-        self._on: defaultdict[int, dict[ShareKey, tuple[Share, int]]] = defaultdict(dict)
+        self._on: defaultdict[int, dict[ShareKey, tuple[Share, Amount]]] = defaultdict(dict)
 
     def add(self, key: ShareKey, share: Share) -> None:
         """It starts."""
-        milli: defaultdict[int, int] = defaultdict(int)
+        needs: defaultdict[int, Amount] = defaultdict(Amount)
         for job, spread in zip(share.command.jobs, share.command.spreads, strict=True):
             for node, count in zip(spread.nodes, spread.tasks, strict=True):
-                milli[node] += job.need.gpu_milli * count
-        for node, used in milli.items():
+                needs[node] = needs[node].plus(job.need.times(count))
+        for node, used in needs.items():
             self._on[node][key] = (share, used)
 
-    def used(self, node: int) -> int:
-        """GPU milli of whatever still runs there, a pair's device counted once; the rest is let go of."""
+    def used(self, node: int) -> Amount:
+        """What still runs there uses, a pair's device counted once, and nothing of what it lends; the rest is let go of."""
         live = {
-            key: (share, milli)
-            for key, (share, milli) in self._on[node].items()
+            key: (share, used)
+            for key, (share, used) in self._on[node].items()
             if share.is_live and self.spool.shares.get(key) is share
         }
         self._on[node] = live
         attempts = {key.attempt for key in live}
-        return sum(milli for share, milli in live.values() if share.command.beside not in attempts)
+        total = NOTHING
+        for share, used in live.values():
+            is_guest = share.command.beside in attempts
+            total = total.plus(Amount(0, used.cpu_milli, used.memory_bytes) if is_guest else used)
+            for lent in share.state.lends:
+                total = total.minus(lent.size) if lent.node == node else total
+        return total
 
 
 def _excludes(key: ShareKey, other: ShareKey, is_same_region: bool) -> bool:

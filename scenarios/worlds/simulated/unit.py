@@ -12,6 +12,7 @@ import structlog
 from bus.errors import BusError
 from bus.simulated import SimulatedNetwork
 from bus.simulated_endpoint import SimulatedBus
+from core.effects import EndExecutor
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
@@ -20,13 +21,14 @@ from runtime.data.emulated import EmulatedData
 from runtime.data.emulated_world import DataWorld
 from runtime.dispatch.turns import Pace
 from runtime.errors import BrokenInvariant, HostError
-from runtime.functions.emulated import BookSource, EmulatedExecutors
+from runtime.functions.emulated import EmulatedExecutors
 from runtime.status.put_aside import Suspects
 from runtime.status.unit_status import Identity
 from runtime.status.violation_file import ViolationFile
 from runtime.virtual_loop import OWNER, VirtualLoop
 from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
 from scenarios.accounting.mail_watch import MailWatch
+from scenarios.worlds.function_books import NodesBook
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.overlapping import Lasting
 from scenarios.worlds.simulated.solver import SimulatedSolver
@@ -61,7 +63,7 @@ class Surrounding(Protocol):
     def now(self) -> float:
         """Seconds."""
 
-    def book(self, unit: Unit) -> BookSource:
+    def book(self, unit: Unit) -> NodesBook:
         """What functions may use beside a function server."""
 
     def new_log_id(self) -> str:
@@ -111,8 +113,11 @@ class SimulatedUnit:
         if unit.role == "data_service":
             self.data = EmulatedData(unit.region, world.data, Clock(world.loop, world.loop.now_ns()))
         self.executors: EmulatedExecutors | None = None
+        self.book: NodesBook | None = None
         if unit.role == "function_server":
-            self.executors = EmulatedExecutors(Clock(world.loop, world.loop.now_ns()), world.book(unit))
+            self.book = world.book(unit)
+            self.executors = EmulatedExecutors(Clock(world.loop, world.loop.now_ns()), self.book)
+            self.book.hear, self.book.kill = self._hear, self._kill_executor
         if unit.role == "planner":
             self._solver = SimulatedSolver(world.seed, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "worker":
@@ -252,6 +257,20 @@ class SimulatedUnit:
         if self._endpoint is not None:
             network.resume(self._endpoint)
         loop.thaw(self.unit.name)
+
+    # Executors: what others do to them is timed by the clock of their server, and stands still with it.
+
+    def _hear(self, look: Callable[[], None]) -> None:
+        """Have executors look at their book; while their server stands still, once it goes on."""
+        if self._pauses:
+            self.world.loop.call_soon(look, context=self._context.copy())
+        else:
+            self._context.copy().run(look)
+
+    def _kill_executor(self, number: int) -> None:
+        """As its worker does, whether or not its server stands still."""
+        assert self.executors is not None, self.unit
+        self._context.copy().run(self.executors.begin, EndExecutor(number))
 
     # One life after the other.
 

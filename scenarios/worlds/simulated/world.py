@@ -18,15 +18,18 @@ from core.images import RegionImage
 from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG, DatasetName, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
+from runtime.clock import Clock
 from runtime.data.emulated_world import DataWorld, EmulatedDisk
 from runtime.dispatch.turns import Pace
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Plan, Unit, units_of
+from scenarios.accounting.harvest import ClearingFigures, figures_of_clearing
+from scenarios.accounting.lending import figures_of
 from scenarios.accounting.mail_watch import MailWatch
 from scenarios.accounting.witness import Witness
 from scenarios.schema.outcome import Outcome
-from scenarios.worlds.function_books import TasksBook
+from scenarios.worlds.function_books import NodesBook
 from scenarios.worlds.interface import World
 from scenarios.worlds.simulated.disks import Disks
 from scenarios.worlds.simulated.faults import SimulatedDeeds
@@ -91,10 +94,10 @@ class SimulatedWorld(SimulatedDeeds, World):
         for one in self.all:
             if one.spool is not None:
                 inventory = plan.inventory(one.unit.region, one.unit.member)
-                gpus = {node: group.total.gpu_milli for group in inventory.groups for node in group.numbers()}
+                totals = {node: group.total for group in inventory.groups for node in group.numbers()}
                 server = self._by_unit.get(replace(one.unit, role="function_server"))
                 executors = server.executors if server is not None else None
-                self.physics.watch(one.unit.region, one.spool, gpus, executors)
+                self.physics.watch(one.unit.region, one.spool, totals, executors)
 
     # A world.
 
@@ -125,11 +128,12 @@ class SimulatedWorld(SimulatedDeeds, World):
         self._log_ids += 1
         return f"log-{self._log_ids}"
 
-    def book(self, unit: Unit) -> TasksBook:
+    def book(self, unit: Unit) -> NodesBook:
         """What tasks hold for functions on the nodes beside a function server: its worker was made before it."""
         worker = next(one for one in self.all if one.unit == replace(unit, role="worker"))
         assert worker.spool is not None, unit
-        return TasksBook(worker.spool)
+        spool = worker.spool
+        return NodesBook(spool, Clock(self.loop, self.loop.now_ns()), lambda: spool.moves_since)
 
     def _bytes_of(self, dataset: DatasetName) -> int:
         """As operators stated it."""
@@ -167,6 +171,9 @@ class SimulatedWorld(SimulatedDeeds, World):
         outcome.kills = self.kills
         outcome.figures["kills_mid_award"] = float(self.kills_mid_award)
         outcome.figures["hangs_ended"] = float(self.hangs_ended)
+        spools = (one.spool for one in self.all if one.spool is not None)
+        outcome.figures |= figures_of(one.lending.figures for one in spools if one.lending is not None)
+        outcome.figures |= figures_of_clearing(self._clearing_figures())
         digest = blake2b(self.network.digest().encode(), digest_size=16)
         for log in self.store.logs():
             digest.update(self.store.head_hash(log))
@@ -204,7 +211,11 @@ class SimulatedWorld(SimulatedDeeds, World):
             for key, share in unit.spool.shares.items()
             if share.is_live
         ]
-        return self.physics.problems + running
+        waited = [problem for one in self._clearing_figures() for problem in one.problems]
+        return self.physics.problems + waited + running
+
+    def _clearing_figures(self) -> list[ClearingFigures]:
+        return [unit.book.clearing.figures for unit in self.all if unit.book is not None]
 
     def mail_problems(self) -> list[str]:
         """Of all mailboxes that there were."""
